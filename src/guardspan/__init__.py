@@ -1,1 +1,50 @@
-"""What guarded LLM calls and agent runs cost, and why they fail, without a prompt leaving the process."""
+"""What guarded LLM calls and agent runs cost, and why they fail, without a prompt leaving the process.
+
+``opentelemetry-instrument python app.py`` needs no line of code. In code::
+
+    import guardspan
+
+    guardspan.instrument(content="redacted")
+
+Importing this package imports nothing heavy, and never the libraries that it instruments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from guardspan.settings import Settings
+
+__all__ = ["Settings", "instrument", "uninstrument"]
+
+
+def instrument(**options: Any) -> None:
+    """Instrument every supported library, now or when it is imported; again is harmless.
+
+    Args:
+        options: ``tracer_provider``, ``meter_provider``, ``logger_provider`` (the global ones by default),
+            ``call_hook(span, view)``, ``iteration_hook(span, view)``, and any field of :class:`Settings`,
+            which wins over its ``GUARDSPAN_*`` variable.
+
+    Raises:
+        pydantic.ValidationError: an option is no setting, or its value cannot be used.
+    """
+    from guardspan.guardrails import GuardrailsInstrumentor
+
+    GuardrailsInstrumentor().instrument(**options)
+
+
+def uninstrument() -> None:
+    """Put back every object that was patched; harmless when nothing is."""
+    from guardspan.guardrails import GuardrailsInstrumentor
+
+    GuardrailsInstrumentor().uninstrument()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Settings":
+        from guardspan.settings import Settings
+
+        return Settings
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -76,11 +76,18 @@ def _event(name: str, on: str, when: str) -> str:
 # Identity and status: set before anything else.
 KIND = _attribute("guardspan.kind", "C I V", "string", "`call`, `iteration` or `validator`")
 LIBRARY = _attribute("guardspan.library", "C", "string", "`guardrails` or `pydantic_ai`")
-NAME = _attribute("guardspan.name", "C I V", "string", "the guard's or agent's given name, at most 64 characters")
-ENTRY = _attribute("guardspan.entry", "C", "string", "what the user called: `__call__`, `parse`, `validate`, …")
+NAME = _attribute(
+    "guardspan.name", "C I V", "string", "the guard's or agent's given name, at most 64 characters"
+)
+ENTRY = _attribute(
+    "guardspan.entry", "C", "string", "what the user called: `__call__`, `parse`, `validate`, …"
+)
 CALL_ID = _attribute("guardspan.call.id", "C I", "string", "unique id of this Call")
 GUARDRAILS_CALL_ID = _attribute(
-    "guardspan.guardrails.call_id", "C", "string", "Guardrails' own `Call.id`, as in `ValidationOutcome.call_id`"
+    "guardspan.guardrails.call_id",
+    "C",
+    "string",
+    "Guardrails' own `Call.id`, as in `ValidationOutcome.call_id`",
 )
 STATUS = _attribute("guardspan.status", "C I", "string", "`pass`, `fail`, `error` or `not run`")
 LIBRARY_STATUS = _attribute(
@@ -91,7 +98,10 @@ ABANDONED = _attribute("guardspan.abandoned", "C I", "bool", "the consumer left 
 ITERATIONS = _attribute("guardspan.iterations", "C", "int", "how many Iterations ran")
 REASKS_LIMIT = _attribute("guardspan.reasks.limit", "C", "int", "re-asks allowed")
 LIMIT_REACHED = _attribute(
-    "guardspan.limit_reached", "C", "bool", "all allowed re-asks were used and the last answer was not accepted"
+    "guardspan.limit_reached",
+    "C",
+    "bool",
+    "all allowed re-asks were used and the last answer was not accepted",
 )
 ITERATION_INDEX = _attribute("guardspan.iteration.index", "I", "int", "zero-based")
 ITERATION_STAGE = _attribute(
@@ -103,10 +113,16 @@ REASK_REASON = _attribute(
 
 # Tokens and cost.
 INPUT_TOKENS = _attribute(
-    "guardspan.usage.input_tokens", "C I", "int", "the LLM's own count, cached part included; the Call has the sum"
+    "guardspan.usage.input_tokens",
+    "C I",
+    "int",
+    "the LLM's own count, cached part included; the Call has the sum",
 )
 OUTPUT_TOKENS = _attribute(
-    "guardspan.usage.output_tokens", "C I", "int", "the LLM's own count, reasoning included; the Call has the sum"
+    "guardspan.usage.output_tokens",
+    "C I",
+    "int",
+    "the LLM's own count, reasoning included; the Call has the sum",
 )
 CACHE_READ_TOKENS = _attribute(
     "guardspan.usage.cache_read.input_tokens", "C I", "int", "the part of the input read from a cache"
@@ -117,7 +133,9 @@ CACHE_CREATION_TOKENS = _attribute(
 REASONING_TOKENS = _attribute(
     "guardspan.usage.reasoning.output_tokens", "C I", "int", "the part of the output spent on reasoning"
 )
-COST_USD = _attribute("guardspan.cost.usd", "C I", "double", "US dollars; on the Call the sum of its Iterations")
+COST_USD = _attribute(
+    "guardspan.cost.usd", "C I", "double", "US dollars; on the Call the sum of its Iterations"
+)
 COST_SOURCE = _attribute("guardspan.cost.source", "I", "string", "`provider`, `genai-prices` or `custom`")
 COST_UNPRICED = _attribute(
     "guardspan.cost.unpriced", "C", "int", "Iterations that used tokens and could not be priced"
@@ -126,7 +144,10 @@ OUTCOME = _attribute("guardspan.outcome", "I", "string", "`used` when the status
 
 # Why it failed.
 CONTRACT_DIGEST = _attribute(
-    "guardspan.contract.digest", "C I", "string", "sha-256 of the guard's contract: schema, validators, actions"
+    "guardspan.contract.digest",
+    "C I",
+    "string",
+    "sha-256 of the guard's contract: schema, validators, actions",
 )
 VALIDATORS_FAILED = _attribute(
     "guardspan.validators.failed", "C I", "string[]", "names of the validators that failed, each once"
@@ -154,7 +175,10 @@ VALIDATOR_REGISTERED_NAME = _attribute(
     "guardspan.validator.registered_name", "V", "string", "the name that it is registered under"
 )
 VALIDATOR_ON_FAIL = _attribute(
-    "guardspan.validator.on_fail", "V", "string", "the action on failure; `custom` for a function of the user's"
+    "guardspan.validator.on_fail",
+    "V",
+    "string",
+    "the action on failure; `custom` for a function of the user's",
 )
 VALIDATOR_PATH = _attribute(
     "guardspan.validator.path", "V", "string", "where in the output it ran: `$`, `$.field`, or `messages`"
@@ -178,7 +202,9 @@ EVIDENCE_VERSION = _attribute("guardspan.evidence.version", "I", "int", "version
 EVIDENCE = _attribute(
     "guardspan.evidence", "I", "string", "the evidence slice, redacted; only when content is `redacted`"
 )
-INPUT_MESSAGES = _attribute("guardspan.input.messages", "C I", "string", "messages as JSON, shape or redacted")
+INPUT_MESSAGES = _attribute(
+    "guardspan.input.messages", "C I", "string", "messages as JSON, shape or redacted"
+)
 INPUT_PROMPT_PARAMS = _attribute("guardspan.input.prompt_params", "C", "string", "prompt parameters as JSON")
 INPUT_METADATA = _attribute("guardspan.input.metadata", "C", "string", "metadata for the validators as JSON")
 INPUT_ARGUMENTS = _attribute(
@@ -217,7 +243,10 @@ GEN_AI_OUTPUT_TOKENS = _attribute(
 # Metrics made in the process, because a call that never ends has no span.
 CALLS_ACTIVE = _metric("guardspan.calls.active", "up-down counter", "{call}", "calls under way")
 CALLS_OLDEST_AGE = _metric(
-    "guardspan.calls.oldest_age", "observable gauge", "s", "age of the oldest call under way; 0 when there is none"
+    "guardspan.calls.oldest_age",
+    "observable gauge",
+    "s",
+    "age of the oldest call under way; 0 when there is none",
 )
 
 # Events.

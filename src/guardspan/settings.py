@@ -31,8 +31,12 @@ class Settings(BaseSettings):
         env_prefix="GUARDSPAN_", extra="forbid", frozen=True, env_ignore_empty=True, hide_input_in_errors=True
     )
 
-    content: ContentMode = Field("shape", description="`shape`, `redacted` or `off`: what is recorded of content")
-    content_limit: int = Field(4096, ge=64, le=1_000_000, description="characters per content attribute, at most")
+    content: ContentMode = Field(
+        "shape", description="`shape`, `redacted` or `off`: what is recorded of content"
+    )
+    content_limit: int = Field(
+        4096, ge=64, le=1_000_000, description="characters per content attribute, at most"
+    )
     digest_key: SecretStr | None = Field(
         None, description="key of the content digests; a random one per process when unset"
     )
@@ -42,7 +46,8 @@ class Settings(BaseSettings):
     )
     evaluation_events: bool = Field(False, description="one log event per failed validator")
     genai_usage: bool = Field(
-        False, description="also write `gen_ai.usage.*` on Iterations; leave off beside any provider instrumentation"
+        False,
+        description="also write `gen_ai.usage.*` on Iterations; leave off beside any provider instrumentation",
     )
     guardrails_tracing: Literal["off", "keep"] = Field(
         "off", description="Guardrails' own tracing while instrumented: it exports full content"
@@ -52,7 +57,9 @@ class Settings(BaseSettings):
         64_000_000, ge=4096, description="bytes per file of `guardspan_file`, then a new one is begun"
     )
     dir_limit: int = Field(
-        1_000_000_000, ge=4096, description="bytes in `GUARDSPAN_DIR`; beyond it the oldest closed files are removed"
+        1_000_000_000,
+        ge=4096,
+        description="bytes in `GUARDSPAN_DIR`; beyond it the oldest closed files are removed",
     )
 
     @field_validator("baggage_keys", mode="before")

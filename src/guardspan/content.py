@@ -1,0 +1,277 @@
+"""Inputs and outputs as ``shape`` or ``redacted`` values, within limits.
+
+``shape`` shows what a call looked like without a word of it: roles, keys, types, lengths and a keyed
+digest of each text. ``redacted`` is the text after redaction. There is no mode that records raw text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import json
+import math
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, SecretBytes, SecretStr
+
+from guardspan import semconv
+from guardspan.redaction import Redactor
+from guardspan.safety import Quietly
+from guardspan.settings import ContentMode, Settings
+
+_MARGIN = 4096
+"""Characters kept beyond the limit while redacting, so that a secret on the edge is not cut in two."""
+_MAX_DEPTH = 12
+_MAX_ITEMS = 64
+_MAX_EXACT_DIGITS = 6
+_ROLES = frozenset({"system", "user", "assistant", "developer", "tool", "function"})
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z_-]{0,31}\d?")
+_UNPRINTABLE = re.compile("[\x00\ud800-\udfff]")
+
+_redacting = Quietly("redact a value")
+_shaping = Quietly("describe a value")
+
+
+def clean(text: str) -> str:
+    """The text without what an exporter or a back end may choke on: NUL and lone surrogates become U+FFFD."""
+    return _UNPRINTABLE.sub("\ufffd", text) if _UNPRINTABLE.search(text) else text
+
+
+def cut(text: str, limit: int) -> str:
+    """The text, at most ``limit`` characters long, with a mark where it was cut."""
+    if len(text) <= limit:
+        return text
+    mark = f"… [cut, {len(text)} characters]"
+    return text[: max(limit - len(mark), 0)] + mark
+
+
+class Tally:
+    """What became of the values of one span: attributes, replaced substrings, dropped values."""
+
+    __slots__ = ("attributes", "failures", "redactions")
+
+    def __init__(self) -> None:
+        self.attributes: dict[str, str] = {}
+        self.redactions = 0
+        self.failures = 0
+
+    def counts(self) -> dict[str, int]:
+        """The counters that go onto the span, each only when above 0."""
+        named = {semconv.REDACTIONS: self.redactions, semconv.REDACTION_FAILURES: self.failures}
+        return {name: count for name, count in named.items() if count}
+
+
+class Content:
+    """Turns values into attributes according to the content mode.
+
+    Args:
+        mode: ``shape``, ``redacted`` or ``off``.
+        limit: characters per attribute, at most.
+        key: key of the digests; a random one when None, so that digests of two processes differ.
+        redactor: replaces secrets; a default one when None.
+    """
+
+    def __init__(
+        self,
+        mode: ContentMode = "shape",
+        limit: int = 4096,
+        key: bytes | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
+        self.mode: ContentMode = mode
+        self.limit = limit
+        self._key = key or secrets.token_bytes(32)
+        self.redactor = redactor or Redactor()
+
+    @classmethod
+    def of(cls, settings: Settings) -> Content:
+        """The content path that the settings describe."""
+        key = settings.digest_key.get_secret_value().encode() if settings.digest_key else None
+        return cls(settings.content, settings.content_limit, key)
+
+    def capture(self, tally: Tally, name: str, value: object) -> None:
+        """Add ``value`` as attribute ``name`` to the tally; nothing for None, or when the mode is ``off``.
+
+        A value that cannot be redacted or described is dropped and counted, never recorded as it is.
+        """
+        if value is None or self.mode == "off":
+            return
+        recorded = self._redacted(tally, value) if self.mode == "redacted" else self._shape_text(value)
+        if recorded is None:
+            tally.failures += 1
+        else:
+            tally.attributes[name] = recorded
+
+    def redact(self, tally: Tally, text: str) -> str | None:
+        """``text`` after redaction, whole and cleaned; None, counted as a failure, when that cannot be done."""
+        with _redacting:
+            done = self.redactor.redact(clean(text))
+            tally.redactions += done.count
+            return done.text
+        tally.failures += 1
+        return None
+
+    def digest(self, text: str) -> str:
+        """Keyed digest of a text: 16 hex digits of HMAC-SHA-256."""
+        return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]
+
+    def _redacted(self, tally: Tally, value: object) -> str | None:
+        with _redacting:
+            budget = _Budget(self.limit + _MARGIN)
+            plain = _plain(value, budget, _MAX_DEPTH)
+            if isinstance(plain, str):
+                text, count = self.redactor.redact(plain)
+            else:
+                redacted, count = self.redactor.redact_value(plain)
+                text = clean(json.dumps(redacted, ensure_ascii=False, separators=(",", ":")))
+            tally.redactions += count
+            return cut(text, self.limit)
+        return None
+
+    def _shape_text(self, value: object) -> str | None:
+        with _shaping:
+            budget = _Budget(self.limit)
+            shape = self._shape(value, budget, _MAX_DEPTH)
+            return cut(json.dumps(shape, separators=(",", ":")), self.limit)
+        return None
+
+    def _shape(self, value: object, budget: _Budget, depth: int) -> object:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return self._shape_of_text(value, budget)
+        if isinstance(value, int | float):
+            return _shape_of_number(value)
+        if depth <= 0 or budget.spent:
+            return "…"
+        items = _items(value)
+        if items is not None:
+            return self._shape_of_mapping(items, budget, depth - 1)
+        if isinstance(value, list | tuple | set | frozenset):
+            return self._shape_of_sequence(value, budget, depth - 1)
+        return {"type": _type_name(value)}
+
+    def _shape_of_text(self, text: str, budget: _Budget) -> dict[str, object]:
+        budget.take(48)
+        return {"chars": len(text), "hmac": self.digest(text)}
+
+    def _shape_of_mapping(
+        self, items: Iterable[tuple[object, object]], budget: _Budget, depth: int
+    ) -> dict[str, object]:
+        shape: dict[str, object] = {}
+        for count, (key, value) in enumerate(items):
+            if budget.spent or count >= _MAX_ITEMS:
+                shape["…"] = "more"
+                break
+            name = self._shape_of_key(key)
+            budget.take(len(name) + 4)
+            if name == "role" and isinstance(value, str) and value in _ROLES:
+                shape[name] = value
+            else:
+                shape[name] = self._shape(value, budget, depth)
+        return shape
+
+    def _shape_of_key(self, key: object) -> str:
+        text = key if isinstance(key, str) else str(type(key).__name__)
+        return text if _PLAIN_KEY.fullmatch(text) else f"key:{self.digest(text)}"
+
+    def _shape_of_sequence(self, values: Iterable[object], budget: _Budget, depth: int) -> list[object]:
+        shapes: list[object] = []
+        for value in values:
+            if budget.spent:
+                shapes.append("… more")
+                break
+            shapes.append(self._shape(value, budget, depth))
+        return shapes
+
+
+class _Budget:
+    """How many characters may still be written; keeps the work linear in the limit, not in the input."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, characters: int) -> None:
+        self.left = characters
+
+    @property
+    def spent(self) -> bool:
+        return self.left <= 0
+
+    def take(self, characters: int) -> None:
+        self.left -= characters
+
+
+def _shape_of_number(value: float) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if abs(value) < 10**_MAX_EXACT_DIGITS:
+        return value
+    return {"digits": len(str(abs(value))) if abs(value) < 10**100 else 100}
+
+
+def _plain(value: object, budget: _Budget, depth: int) -> Any:
+    """``value`` as plain JSON values, cut to the budget; objects become their type's name, never their repr."""
+    if isinstance(value, str):
+        text = clean(value[: max(budget.left, 0)])
+        budget.take(len(text))
+        return text
+    if value is None or isinstance(value, bool | int):
+        budget.take(4)
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth <= 0 or budget.spent:
+        return "…"
+    items = _items(value)
+    if items is not None:
+        return _plain_mapping(items, budget, depth - 1)
+    if isinstance(value, list | tuple | set | frozenset):
+        return _plain_sequence(value, budget, depth - 1)
+    return f"<{_type_name(value)}>"
+
+
+def _plain_mapping(items: Iterable[tuple[object, object]], budget: _Budget, depth: int) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, value in items:
+        if budget.spent:
+            plain["…"] = "more"
+            break
+        name = clean(key) if isinstance(key, str) else f"<{_type_name(key)}>"
+        budget.take(len(name) + 4)
+        plain[name] = _plain(value, budget, depth)
+    return plain
+
+
+def _plain_sequence(values: Iterable[object], budget: _Budget, depth: int) -> list[Any]:
+    plain: list[Any] = []
+    for value in values:
+        if budget.spent:
+            plain.append("… more")
+            break
+        plain.append(_plain(value, budget, depth))
+    return plain
+
+
+def _items(value: object) -> Iterable[tuple[object, object]] | None:
+    """The key-value pairs of a structure, or None where it is none.
+
+    Only types whose reading has no side effects: a mapping of the user's own may load or count.
+    """
+    if isinstance(value, SecretStr | SecretBytes):
+        return None
+    if isinstance(value, dict):
+        return value.items()
+    if isinstance(value, BaseModel):
+        return iter(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
+    return None
+
+
+def _type_name(value: object) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,131 @@
+"""OpenTelemetry instrumentation of Guardrails AI.
+
+Usage::
+
+    from guardspan.guardrails import GuardrailsInstrumentor
+
+    GuardrailsInstrumentor().instrument()
+
+or, with nothing to change in the application, ``opentelemetry-instrument python app.py``. The library is
+patched when, and only if, the application imports it; importing this module imports neither the library
+nor anything heavy.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Collection
+from typing import Any
+
+import wrapt
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+
+from guardspan.safety import report
+
+_log = logging.getLogger("guardspan")
+
+SUPPORTED = "guardrails-ai >= 0.6.8, != 0.10.1, < 0.12"
+"""The range that the whole test suite is run against, at both ends. 0.10.1 was a malicious upload."""
+
+
+class GuardrailsInstrumentor(BaseInstrumentor):  # type: ignore[misc]
+    """Patches ``Guard`` and ``AsyncGuard``, lazily; a singleton, as every instrumentor is.
+
+    Keywords of ``instrument()``: ``tracer_provider``, ``meter_provider``, ``logger_provider``,
+    ``call_hook(span, CallView)``, ``iteration_hook(span, IterationView)``, and every field of
+    :class:`guardspan.Settings`, such as ``content="redacted"``.
+    """
+
+    _generation = 0
+    _patches: Any = None
+    _telemetry: Any = None
+    _options: dict[str, Any] | None = None
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """The supported range of the library."""
+        return (SUPPORTED,)
+
+    def instrument(self, **kwargs: Any) -> None:
+        """Instrument now, or when the library is imported. Never raises over the library.
+
+        Raises:
+            pydantic.ValidationError: a keyword is no setting, or its value cannot be used.
+        """
+        if self.is_instrumented_by_opentelemetry:
+            return
+        kwargs.pop("raise_exception_on_conflict", None)
+        super().instrument(**{**kwargs, "skip_dep_check": True})
+
+    def uninstrument(self, **kwargs: Any) -> None:
+        """Put every patched object back; nothing to do when not instrumented."""
+        if self.is_instrumented_by_opentelemetry:
+            super().uninstrument(**kwargs)
+
+    def _instrument(self, **kwargs: Any) -> None:
+        self._options = kwargs
+        if any(name not in _PROVIDERS_AND_HOOKS for name in kwargs):
+            _settings_of(kwargs)  # a keyword that cannot be used is told to its author at once
+        self._generation += 1
+        generation = self._generation
+        if "guardrails" in sys.modules:
+            self._patch(generation)
+        else:
+            wrapt.register_post_import_hook(lambda _: self._patch(generation), "guardrails")
+
+    def _patch(self, generation: int) -> None:
+        """Patch the library that has been imported; a hook of an earlier generation does nothing."""
+        if generation != self._generation or self._options is None or self._patches is not None:
+            return
+        try:
+            if _supported():
+                self._apply(self._options)
+        except Exception as error:
+            report("instrument Guardrails", error)
+
+    def _apply(self, options: dict[str, Any]) -> None:
+        from guardspan.guardrails.patches import Patches, patch_guardrails
+        from guardspan.telemetry import Telemetry
+
+        chosen = {name: options.get(name) for name in _PROVIDERS_AND_HOOKS}
+        telemetry = Telemetry.of(_settings_of(options), **chosen)
+        patches = Patches()
+        try:
+            patch_guardrails(patches, telemetry)
+        except Exception:
+            patches.undo()
+            telemetry.activity.close()
+            raise
+        self._patches, self._telemetry = patches, telemetry
+
+    def _uninstrument(self, **kwargs: Any) -> None:
+        self._generation += 1
+        self._options = None
+        if self._patches is not None:
+            self._patches.undo()
+            self._telemetry.activity.close()
+        self._patches = self._telemetry = None
+
+
+_PROVIDERS_AND_HOOKS = ("tracer_provider", "meter_provider", "logger_provider", "call_hook", "iteration_hook")
+
+
+def _settings_of(options: dict[str, Any]) -> Any:
+    from guardspan.settings import Settings
+
+    return Settings.from_environment(
+        **{name: value for name, value in options.items() if name not in _PROVIDERS_AND_HOOKS}
+    )
+
+
+def _supported() -> bool:
+    """Whether the installed version is in the range; one line is logged when it is not."""
+    from packaging.requirements import Requirement
+
+    from guardspan.telemetry import distribution_version
+
+    found = distribution_version("guardrails-ai")
+    if found is None or Requirement(SUPPORTED).specifier.contains(found, prereleases=True):
+        return True
+    _log.warning("guardrails-ai %s is not instrumented: the supported range is %s", found, SUPPORTED)
+    return False

@@ -1,0 +1,452 @@
+"""Where Guardrails is patched. A patch finds the moment and hands over; it knows nothing of spans.
+
+One set of patch points holds from 0.6 to 0.11. Arguments are read by name, results and exceptions go
+through unchanged, and every hand-over is guarded: a fault of ours leaves the call as it was.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import wrapt
+from opentelemetry import context as otel_context
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+from opentelemetry.trace import get_current_span
+
+from guardspan import semconv
+from guardspan.guardrails.execution import GuardExecution
+from guardspan.guardrails.guards import GuardRegistry
+from guardspan.lifecycle import current_owner
+from guardspan.safety import Quietly
+from guardspan.streams import observe
+from guardspan.telemetry import Telemetry
+from guardspan.views import CallResult
+
+Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
+
+ENTRIES = ("__call__", "parse", "validate")
+_POSITIONAL = {"__call__": ("llm_api",), "parse": ("llm_output",), "validate": ("llm_output",)}
+_FIRST_STEP_ARGUMENTS = ("index", "output_schema", "call_log")
+_FIRST_STREAM_ARGUMENTS = (
+    "index",
+    "api",
+    "messages",
+    "prompt_params",
+    "output_schema",
+    "call_log",
+    "output",
+)
+
+_following = Quietly("follow a guard's execution")
+
+
+class Patches:
+    """Replaces attributes by wrappers and puts the very same objects back."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[Any, str, Any, Any]] = []
+        self._enabled = True
+
+    def wrap(self, owner: Any, name: str, wrapper: Wrapper) -> None:
+        """Wrap ``owner.name``, which must be the owner's own and not inherited."""
+        original = vars(owner)[name]
+        wrapped = wrapt.FunctionWrapper(original, wrapper, enabled=self._is_enabled)
+        setattr(owner, name, wrapped)
+        self._undo.append((owner, name, original, wrapped))
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        """Set ``owner.name`` until the patches are undone; what the application sets meanwhile stays."""
+        self._undo.append((owner, name, getattr(owner, name), value))
+        setattr(owner, name, value)
+
+    def undo(self) -> None:
+        """Put everything back; a wrapper that somebody has wrapped again stays, without effect."""
+        self._enabled = False
+        while self._undo:
+            owner, name, original, ours = self._undo.pop()
+            current = vars(owner).get(name, getattr(owner, name, None))
+            if current is ours:
+                setattr(owner, name, original)
+
+    def _is_enabled(self) -> bool:
+        return self._enabled
+
+
+def patch_guardrails(patches: Patches, telemetry: Telemetry) -> None:
+    """Patch the imported library.
+
+    Raises:
+        AttributeError, KeyError, ImportError: the library is not laid out as expected; call
+            :meth:`Patches.undo` then.
+    """
+    from guardrails import llm_providers, validator_service
+    from guardrails.async_guard import AsyncGuard
+    from guardrails.guard import Guard
+    from guardrails.run.async_runner import AsyncRunner
+    from guardrails.run.async_stream_runner import AsyncStreamRunner
+    from guardrails.run.runner import Runner
+    from guardrails.run.stream_runner import StreamRunner
+    from guardrails.settings import settings
+    from guardrails.telemetry import open_inference
+    from guardrails.validator_base import Validator
+
+    opener = _Opener(telemetry)
+    for entry in ENTRIES:
+        patches.wrap(Guard, entry, _sync_entry(opener, entry))
+        patches.wrap(AsyncGuard, entry, _async_entry(opener, entry))
+    patches.wrap(Guard, "_execute", _entered)
+    patches.wrap(AsyncGuard, "_execute", _entered)
+    patches.wrap(Runner, "step", _sync_step)
+    patches.wrap(AsyncRunner, "async_step", _async_step)
+    patches.wrap(StreamRunner, "step", _stream_step)
+    patches.wrap(AsyncStreamRunner, "async_step", _async_stream_step)
+    patches.wrap(Runner, "validate_messages", _sync_inputs)
+    patches.wrap(AsyncRunner, "validate_messages", _async_inputs)
+    patches.wrap(validator_service, "validate", _input_validation)
+    patches.wrap(validator_service, "async_validate", _input_validation)
+    patches.wrap(Runner, "call", _sync_llm)
+    patches.wrap(AsyncRunner, "async_call", _async_llm)
+    patches.wrap(llm_providers, "trace_operation", _response)
+    patches.wrap(open_inference, "get_span", _foreign_span)
+    for name in ("async_validate", "async_validate_stream"):
+        if name in vars(Validator):
+            patches.wrap(Validator, name, _in_executor)
+    if telemetry.settings.guardrails_tracing == "off":
+        patches.put(settings, "disable_tracing", True)
+
+
+def _execution(call_log: Any = None) -> GuardExecution | None:
+    """The execution of the current context, unless instrumentation is suppressed or the step is another's."""
+    owner = current_owner()
+    if not isinstance(owner, GuardExecution) or not is_instrumentation_enabled():
+        return None
+    if call_log is not None and not owner.owns(call_log):
+        return None
+    return owner
+
+
+# --- entries -------------------------------------------------------------------------------------
+
+
+class _Opener:
+    """Begins an execution at the outermost entry: `validate` calls `parse`, which is one call and not two."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._registry = GuardRegistry(telemetry.content.redactor)
+
+    def begin(
+        self, guard: Any, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> GuardExecution | None:
+        """The execution that begins here; None within an entry of the same call, or when suppressed."""
+        with _following:
+            if not is_instrumentation_enabled():
+                return None
+            outer = current_owner()
+            if isinstance(outer, GuardExecution) and outer.guard_id == id(guard) and not outer.entered:
+                return None
+            arguments = {**dict(zip(_POSITIONAL[entry], args, strict=False)), **kwargs}
+            return GuardExecution(self._telemetry, self._registry.facts(guard), guard, entry, arguments)
+        return None
+
+
+def _sync_entry(opener: _Opener, entry: str) -> Wrapper:
+    def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        execution = opener.begin(instance, entry, args, kwargs)
+        if execution is None:
+            return wrapped(*args, **kwargs)
+        token = otel_context.attach(execution.recorder.context)
+        try:
+            result = wrapped(*args, **kwargs)
+        except BaseException as error:
+            _failed(execution, error)
+            raise
+        finally:
+            otel_context.detach(token)
+        return _returned(execution, result)
+
+    return wrapper
+
+
+def _async_entry(opener: _Opener, entry: str) -> Wrapper:
+    async def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        execution = opener.begin(instance, entry, args, kwargs)
+        if execution is None:
+            return await wrapped(*args, **kwargs)
+        token = otel_context.attach(execution.recorder.context)
+        try:
+            result = await wrapped(*args, **kwargs)
+        except BaseException as error:
+            _failed(execution, error)
+            raise
+        finally:
+            otel_context.detach(token)
+        return _returned(execution, result)
+
+    return wrapper
+
+
+def _failed(execution: GuardExecution, error: BaseException) -> None:
+    with _following:
+        execution.failed(error)
+    execution.recorder.end(CallResult(semconv.ERROR))  # only where the line above could not
+
+
+def _returned(execution: GuardExecution, result: Any) -> Any:
+    """The result as the application gets it; a stream is handed out with the execution as its observer."""
+    with _following:
+        if hasattr(result, "__next__") or hasattr(result, "__anext__"):
+            return observe(result, execution)
+        execution.returned(result)
+    passed = getattr(result, "validation_passed", False)
+    execution.recorder.end(CallResult(semconv.PASS if passed else semconv.FAIL))  # as above
+    return result
+
+
+def _entered(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    execution = _execution()
+    if execution is not None and execution.guard_id == id(instance):
+        execution.entered = True
+    return wrapped(*args, **kwargs)
+
+
+# --- steps ---------------------------------------------------------------------------------------
+
+
+def _named(names: tuple[str, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+def _sync_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    named = _named(_FIRST_STEP_ARGUMENTS, args, kwargs)
+    execution = _execution(named.get("call_log"))
+    if execution is None:
+        return wrapped(*args, **kwargs)
+    token = otel_context.attach(execution.recorder.context)
+    try:
+        _step_begins(execution, instance, named)
+        result = wrapped(*args, **kwargs)
+    except BaseException as error:
+        _step_ends(execution, error)
+        raise
+    else:
+        _step_ends(execution, None)
+        return result
+    finally:
+        otel_context.detach(token)
+
+
+async def _async_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    named = _named(_FIRST_STEP_ARGUMENTS, args, kwargs)
+    execution = _execution(named.get("call_log"))
+    if execution is None:
+        return await wrapped(*args, **kwargs)
+    token = otel_context.attach(execution.recorder.context)
+    try:
+        _step_begins(execution, instance, named)
+        result = await wrapped(*args, **kwargs)
+    except BaseException as error:
+        _step_ends(execution, error)
+        raise
+    else:
+        _step_ends(execution, None)
+        return result
+    finally:
+        otel_context.detach(token)
+
+
+def _stream_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Only notes the step: a stream's own observer sees its beginning and end."""
+    named = _named(_FIRST_STREAM_ARGUMENTS, args, kwargs)
+    execution = _execution(named.get("call_log"))
+    if execution is not None:
+        _step_begins(execution, instance, named)
+    return wrapped(*args, **kwargs)
+
+
+def _async_stream_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    named = _named(_FIRST_STEP_ARGUMENTS, args, kwargs)
+    execution = _execution(named.get("call_log"))
+    if execution is not None:
+        _step_begins(execution, instance, named)
+    return wrapped(*args, **kwargs)
+
+
+def _step_begins(execution: GuardExecution, runner: Any, named: Mapping[str, Any]) -> None:
+    with _following:
+        execution.step_begins(runner, named["call_log"], named["index"])
+
+
+def _step_ends(execution: GuardExecution, error: BaseException | None) -> None:
+    with _following:
+        execution.step_ends(error)
+
+
+# --- validation of the messages ------------------------------------------------------------------
+
+
+def _sync_inputs(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    execution = _execution()
+    if execution is None:
+        return wrapped(*args, **kwargs)
+    try:
+        result = wrapped(*args, **kwargs)
+    except BaseException as error:
+        _inputs_end(execution, error)
+        raise
+    _inputs_end(execution, None)
+    return result
+
+
+async def _async_inputs(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    execution = _execution()
+    if execution is None:
+        return await wrapped(*args, **kwargs)
+    try:
+        result = await wrapped(*args, **kwargs)
+    except BaseException as error:
+        _inputs_end(execution, error)
+        raise
+    _inputs_end(execution, None)
+    return result
+
+
+def _inputs_end(execution: GuardExecution, error: BaseException | None) -> None:
+    with _following:
+        execution.inputs_end(error)
+
+
+def _input_validation(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Sync and async alike: the call itself, or the coroutine's creation, comes right before the work."""
+    if kwargs.get("path") == "messages":
+        execution = _execution()
+        if execution is not None:
+            with _following:
+                execution.input_begins(kwargs["iteration"])
+    return wrapped(*args, **kwargs)
+
+
+# --- the LLM -------------------------------------------------------------------------------------
+
+
+def _sync_llm(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    response = wrapped(*args, **kwargs)
+    execution = _execution()
+    if execution is not None:
+        with _following:
+            if response.stream_output is not None:
+                response.stream_output = _Chunks(response.stream_output, execution)
+    return response
+
+
+async def _async_llm(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    response = await wrapped(*args, **kwargs)
+    execution = _execution()
+    if execution is not None:
+        with _following:
+            if response.async_stream_output is not None:
+                response.async_stream_output = _AsyncChunks(response.async_stream_output, execution)
+    return response
+
+
+class _Chunks(wrapt.ObjectProxy):  # type: ignore[misc]
+    """The provider's stream, each chunk shown to the execution as it passes."""
+
+    def __init__(self, wrapped: Any, execution: GuardExecution) -> None:
+        super().__init__(wrapped)
+        self._self_execution = execution
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            chunk = next(self.__wrapped__)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self._self_execution.llm_failed(error)
+            raise
+        with _following:
+            self._self_execution.chunk(chunk)
+        return chunk
+
+
+class _AsyncChunks(wrapt.ObjectProxy):  # type: ignore[misc]
+    """As :class:`_Chunks`, for an async stream."""
+
+    def __init__(self, wrapped: Any, execution: GuardExecution) -> None:
+        super().__init__(wrapped)
+        self._self_execution = execution
+
+    def __aiter__(self) -> Any:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            chunk = await self.__wrapped__.__anext__()
+        except StopAsyncIteration:
+            raise
+        except BaseException as error:
+            self._self_execution.llm_failed(error)
+            raise
+        with _following:
+            self._self_execution.chunk(chunk)
+        return chunk
+
+
+def _response(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Guardrails traces a provider's raw answer here, in the Iteration's context, before it converts it."""
+    if "output_value" in kwargs:
+        execution = _execution()
+        if execution is not None:
+            with _following:
+                execution.responded(kwargs["output_value"])
+    return wrapped(*args, **kwargs)
+
+
+def _foreign_span(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Guardrails writes prompts, answers and keys onto the current span; only one of its own may take them.
+
+    With its tracing off no current span is its own. With it on, ours and the application's are still not.
+    """
+    from guardrails.settings import settings
+
+    if settings.disable_tracing:
+        return None
+    span = wrapped(*args, **kwargs)
+    scope = getattr(span, "instrumentation_scope", None)
+    own = getattr(scope, "name", "").startswith("guardrails") and span is get_current_span()
+    return span if own else None
+
+
+# --- validators ----------------------------------------------------------------------------------
+
+
+class _InContext(wrapt.ObjectProxy):  # type: ignore[misc]
+    """A validator whose work is done by a thread of an executor, which has no context of its own."""
+
+    def __init__(self, wrapped: Any) -> None:
+        super().__init__(wrapped)
+        self._self_context = otel_context.get_current()
+
+    def validate(self, *args: Any, **kwargs: Any) -> Any:
+        return self._self_run(self.__wrapped__.validate, args, kwargs)
+
+    def validate_stream(self, *args: Any, **kwargs: Any) -> Any:
+        return self._self_run(self.__wrapped__.validate_stream, args, kwargs)
+
+    def _self_run(self, work: Any, args: Any, kwargs: Any) -> Any:
+        token = otel_context.attach(self._self_context)
+        try:
+            return work(*args, **kwargs)
+        finally:
+            otel_context.detach(token)
+
+
+def _in_executor(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if _execution() is None or not inspect.ismethod(wrapped):
+        return wrapped(*args, **kwargs)
+    return wrapped.__func__(_InContext(instance), *args, **kwargs)

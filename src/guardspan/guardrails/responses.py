@@ -1,0 +1,128 @@
+"""Reads LiteLLM and OpenAI-style responses, whole or in chunks, into plain values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from guardspan.content import clean
+from guardspan.pricing import Usage, provider_name
+from guardspan.views import Response
+
+_MAX_NAME = 256
+_MAX_REASONS = 16
+
+
+def read_response(response: Any) -> Response | None:
+    """What a response says of itself, or None for something that is no response, such as a plain string."""
+    if response is None or isinstance(response, str | bytes):
+        return None
+    hidden = _get(response, "_hidden_params")
+    usage = _get(response, "usage")
+    return Response(
+        model=_text(_get(response, "model")),
+        provider=_provider(hidden),
+        response_id=_text(_get(response, "id")),
+        finish_reasons=_finish_reasons(_get(response, "choices")),
+        usage=read_usage(usage),
+        cost_usd=_cost(usage, hidden),
+    )
+
+
+def read_usage(usage: Any) -> Usage:
+    """Token counts in either of OpenAI's forms (chat completions, responses) and LiteLLM's Anthropic fields."""
+    if usage is None:
+        return Usage()
+    read = _first(usage, "prompt_tokens_details", "input_tokens_details")
+    written = _first(usage, "completion_tokens_details", "output_tokens_details")
+    return Usage(
+        input_tokens=_count(_first(usage, "prompt_tokens", "input_tokens")),
+        output_tokens=_count(_first(usage, "completion_tokens", "output_tokens")),
+        cache_read_tokens=_either(_get(read, "cached_tokens"), _get(usage, "cache_read_input_tokens")),
+        cache_creation_tokens=_either(
+            _get(read, "cache_creation_tokens"), _get(usage, "cache_creation_input_tokens")
+        ),
+        reasoning_tokens=_count(_get(written, "reasoning_tokens")),
+    )
+
+
+def chunk_text(chunk: Any) -> str:
+    """The text of a stream's chunk, as Guardrails itself takes it."""
+    if isinstance(chunk, str):
+        return chunk
+    choices = _get(chunk, "choices")
+    if not choices:
+        return ""
+    delta = _get(choices[0], "delta")
+    text = _get(delta, "content") if delta is not None else _get(choices[0], "text")
+    return text if isinstance(text, str) else ""
+
+
+def merge(before: Response, chunk: Any) -> Response:
+    """The response as known so far, with what a further chunk of the stream adds."""
+    now = read_response(chunk)
+    if now is None:
+        return before
+    return Response(
+        model=before.model or now.model,
+        provider=before.provider or now.provider,
+        response_id=before.response_id or now.response_id,
+        finish_reasons=now.finish_reasons or before.finish_reasons,
+        usage=now.usage if now.usage != Usage() else before.usage,
+        cost_usd=now.cost_usd if now.cost_usd is not None else before.cost_usd,
+    )
+
+
+def _get(holder: Any, name: str) -> Any:
+    if holder is None:
+        return None
+    if isinstance(holder, dict):
+        return holder.get(name)
+    return getattr(holder, name, None)
+
+
+def _first(holder: Any, *names: str) -> Any:
+    for name in names:
+        value = _get(holder, name)
+        if value is not None:
+            return value
+    return None
+
+
+def _count(value: Any) -> int | None:
+    """A token count, or None for what cannot be one."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None
+
+
+def _either(*values: Any) -> int | None:
+    """The first count above 0, else the first known one: LiteLLM fills one of two fields, the other with 0."""
+    counts = [count for value in values if (count := _count(value)) is not None]
+    return next((count for count in counts if count), counts[0] if counts else None)
+
+
+def _text(value: Any) -> str | None:
+    return clean(value[:_MAX_NAME]) if isinstance(value, str) and value else None
+
+
+def _provider(hidden: Any) -> str | None:
+    name = _text(_get(hidden, "custom_llm_provider"))
+    return provider_name(name) if name else None
+
+
+def _finish_reasons(choices: Any) -> tuple[str, ...]:
+    if not isinstance(choices, Iterable) or isinstance(choices, str):
+        return ()
+    reasons = [_text(_get(choice, "finish_reason")) for choice in choices]
+    return tuple(reason for reason in reasons if reason)[:_MAX_REASONS]
+
+
+def _cost(usage: Any, hidden: Any) -> float | None:
+    """The price that the response itself carries: the provider's in its usage, else LiteLLM's."""
+    for value in (_get(usage, "cost"), _get(hidden, "response_cost")):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if math.isfinite(value) and value >= 0:
+                return float(value)
+    return None

@@ -1,0 +1,474 @@
+"""Call, Iteration and Validator recorders: opened, enriched, and ended exactly once.
+
+A recorder only writes spans. Patches tell it the moment, readers give it plain values. Sync and async
+calls and both kinds of stream use the same recorders.
+
+State travels in the OpenTelemetry context: Guardrails runs its body in an empty ``contextvars.Context``
+and re-attaches only that one.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context
+from opentelemetry.trace import StatusCode, set_span_in_context
+
+from guardspan import evidence, semconv
+from guardspan.content import Tally
+from guardspan.events import emit_evaluations
+from guardspan.pricing import Price, Usage
+from guardspan.safety import Quietly
+from guardspan.telemetry import Telemetry
+from guardspan.views import (
+    CallResult,
+    CallView,
+    Failure,
+    IterationResult,
+    IterationView,
+    Response,
+    ValidatorView,
+)
+
+_CALL_KEY = otel_context.create_key("guardspan-call")
+_SUM_FIELDS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_creation_tokens",
+    "reasoning_tokens",
+)
+_USAGE_ATTRIBUTES = (
+    semconv.INPUT_TOKENS,
+    semconv.OUTPUT_TOKENS,
+    semconv.CACHE_READ_TOKENS,
+    semconv.CACHE_CREATION_TOKENS,
+    semconv.REASONING_TOKENS,
+)
+MAX_NAME = 64
+
+_opening = Quietly("open a span")
+_writing = Quietly("write a span")
+_evidencing = Quietly("digest a failure's evidence")
+_ending = Quietly("end a span")
+_hooking = Quietly("run a hook of the application's own")
+
+
+def current_owner() -> object:
+    """The owner of the Call that is under way in the current OpenTelemetry context, None when there is none."""
+    return otel_context.get_value(_CALL_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """What is known when a Call begins. ``inputs`` maps attribute names to content."""
+
+    library: str
+    operation: str
+    name: str
+    entry: str
+    stream: bool = False
+    request_model: str | None = None
+    contract_digest: str | None = None
+    inputs: Mapping[str, object] = field(default_factory=dict)
+
+
+class CallRecorder:
+    """One Call span and the sums over its Iterations.
+
+    Args:
+        telemetry: the instrumentor's tools.
+        start: what is known when it begins.
+        owner: what :func:`current_owner` finds in the Call's context; the context must not outlive its use.
+    """
+
+    def __init__(self, telemetry: Telemetry, start: CallStart, owner: object) -> None:
+        self.telemetry = telemetry
+        self.start = start
+        self.call_id = uuid.uuid4().hex
+        self.reasks_limit: int | None = None
+        self.request_model = start.request_model
+        self.failed_validators: dict[str, None] = {}
+        self.last_failure: Failure | None = None
+        self.last_digest: str | None = None
+        self.iterations = 0
+        self._usages: list[Usage] = []
+        self._costs: list[float] = []
+        self._unpriced = 0
+        self._repeats = evidence.Repeats()
+        self._open_iteration: IterationRecorder | None = None
+        parent = otel_context.get_current()
+        self.shared = telemetry.baggage(parent)
+        self.span = telemetry.tracer.start_span(
+            f"{start.operation} {start.name}", context=parent, attributes=self._start_attributes()
+        )
+        self.context = otel_context.set_value(_CALL_KEY, owner, set_span_in_context(self.span, parent))
+        self.recording = self.span.is_recording()
+        self._ended = [False]
+        self._handle = telemetry.activity.started(start.library, start.name)
+
+    def _start_attributes(self) -> dict[str, Any]:
+        start = self.start
+        attributes: dict[str, Any] = {
+            semconv.KIND: "call",
+            semconv.LIBRARY: start.library,
+            semconv.NAME: start.name,
+            semconv.ENTRY: start.entry,
+            semconv.OPERATION_NAME: start.operation,
+            semconv.CALL_ID: self.call_id,
+            semconv.STREAM: start.stream,
+            **self.shared,
+        }
+        _put(attributes, semconv.REQUEST_MODEL, start.request_model)
+        _put(attributes, semconv.CONTRACT_DIGEST, start.contract_digest)
+        return attributes
+
+    def iteration(self, stage: str) -> IterationRecorder | None:
+        """Open the next Iteration; None when that failed, which never stops the Call."""
+        with _opening:
+            opened = IterationRecorder(self, self.iterations, stage)
+            self.iterations += 1
+            self._open_iteration = opened
+            return opened
+        return None
+
+    @property
+    def open_iteration(self) -> IterationRecorder | None:
+        """The Iteration that has begun and not ended, if any."""
+        return self._open_iteration
+
+    def iteration_ended(self, usage: Usage, price: Price | None, failure_digest: str | None) -> int:
+        """Add an ended Iteration to the sums; returns how often its failure has now come in a row."""
+        self._open_iteration = None
+        self._usages.append(usage)
+        if price is not None:
+            self._costs.append(price.usd)
+        elif usage.any():
+            self._unpriced += 1
+        self.last_digest = failure_digest
+        return self._repeats.add(failure_digest)
+
+    def end(self, result: CallResult) -> None:
+        """End the span; only the first of several calls has an effect."""
+        try:
+            self._ended.pop()
+        except IndexError:
+            return
+        with _writing:
+            if self.recording:
+                self._write(result)
+        with _ending:
+            self.telemetry.activity.ended(self._handle)
+        with _ending:
+            self.span.end()
+        self._open_iteration = self.last_failure = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether :meth:`end` has been called."""
+        return not self._ended
+
+    def _write(self, result: CallResult) -> None:
+        tally = Tally()
+        content = self.telemetry.content
+        for name, value in self.start.inputs.items():
+            content.capture(tally, name, value)
+        content.capture(tally, semconv.OUTPUT_VALIDATED, result.output)
+        failure = result.failure
+        usage = _sum(self._usages)
+        attributes = self._identity(result)
+        _put_usage(attributes, usage)
+        _put(attributes, semconv.COST_USD, self._cost())
+        _put(attributes, semconv.COST_UNPRICED, self._unpriced or None)
+        _put_failure(attributes, failure)
+        if failure is not None:
+            _put(attributes, semconv.FAILURE_DIGEST, self._failure_digest(tally, failure))
+        for name in result.failed_validators:
+            self.failed_validators[name] = None
+        _put(attributes, semconv.VALIDATORS_FAILED, tuple(self.failed_validators) or None)
+        _put(attributes, semconv.STUCK, self._repeats.stuck or None)
+        self.span.set_attributes({**attributes, **tally.counts(), **tally.attributes})
+        if result.status == semconv.ERROR or (result.status == semconv.FAIL and result.severe):
+            self.span.set_status(StatusCode.ERROR, failure.error_type if failure else None)
+        self._run_hook(result, usage)
+
+    def _identity(self, result: CallResult) -> dict[str, Any]:
+        attributes: dict[str, Any] = {semconv.STATUS: result.status, semconv.ITERATIONS: self.iterations}
+        _put(attributes, semconv.GUARDRAILS_CALL_ID, result.library_call_id)
+        _put(attributes, semconv.REASKS_LIMIT, self.reasks_limit)
+        _put(attributes, semconv.LIMIT_REACHED, result.limit_reached or None)
+        _put(attributes, semconv.ABANDONED, result.abandoned or None)
+        _put(attributes, semconv.REQUEST_MODEL, self.request_model)
+        _put(attributes, semconv.SERVER_ADDRESS, result.server_address)
+        return attributes
+
+    def _failure_digest(self, tally: Tally, failure: Failure) -> str | None:
+        """The last Iteration's digest; a Call that failed without an Iteration has one of its own words."""
+        if self.last_digest is not None or self.iterations:
+            return self.last_digest
+        found = _Evidence.of(self.telemetry, tally, failure)
+        return found.failure_digest if found else None
+
+    def _cost(self) -> float | None:
+        return math.fsum(self._costs) if self._costs else None
+
+    def _run_hook(self, result: CallResult, usage: Usage) -> None:
+        hook = self.telemetry.call_hook
+        if hook is None:
+            return
+        failure = result.failure
+        with _hooking:
+            view = CallView(
+                library=self.start.library,
+                name=self.start.name,
+                entry=self.start.entry,
+                call_id=self.call_id,
+                status=result.status,
+                stream=self.start.stream,
+                iterations=self.iterations,
+                usage=usage,
+                cost_usd=self._cost(),
+                unpriced=self._unpriced,
+                failed_validators=tuple(self.failed_validators),
+                failure_class=failure.failure_class if failure else None,
+                error_type=failure.error_type if failure else None,
+                limit_reached=result.limit_reached,
+                stuck=self._repeats.stuck,
+                abandoned=result.abandoned,
+            )
+            hook(self.span, view)
+
+
+class IterationRecorder:
+    """One Iteration span, the current span while the LLM is called, and its Validator spans."""
+
+    def __init__(self, call: CallRecorder, index: int, stage: str) -> None:
+        self.call = call
+        self.index = index
+        self.stage = stage
+        self.response = Response()
+        attributes: dict[str, Any] = {
+            semconv.KIND: "iteration",
+            semconv.NAME: call.start.name,
+            semconv.CALL_ID: call.call_id,
+            semconv.OPERATION_NAME: "iteration",
+            semconv.ITERATION_INDEX: index,
+            semconv.ITERATION_STAGE: stage,
+            semconv.STREAM: call.start.stream,
+            **call.shared,
+        }
+        _put(attributes, semconv.REQUEST_MODEL, call.request_model)
+        _put(attributes, semconv.CONTRACT_DIGEST, call.start.contract_digest)
+        self.span = call.telemetry.tracer.start_span("iteration", context=call.context, attributes=attributes)
+        self.context: Context = set_span_in_context(self.span, call.context)
+        self.recording = self.span.is_recording()
+        self._ended = [False]
+
+    def end(self, result: IterationResult) -> None:
+        """End the span and its Validator spans; only the first of several calls has an effect."""
+        try:
+            self._ended.pop()
+        except IndexError:
+            return
+        with _writing:
+            self._settle(result)
+        with _ending:
+            self.span.end()
+        if self.call.open_iteration is self:
+            self.call.iteration_ended(Usage(), None, None)
+
+    def _settle(self, result: IterationResult) -> None:
+        call = self.call
+        for validator in result.validators:
+            if validator.outcome == semconv.FAIL:
+                call.failed_validators[validator.name] = None
+        call.last_failure = result.failure
+        price = self._price()
+        tally = Tally()
+        found = _Evidence.of(call.telemetry, tally, result.failure) if self.recording else None
+        digest = found.failure_digest if found else None
+        repeats = call.iteration_ended(self.response.usage, price, digest)
+        if self.recording:
+            self._write(result, price, tally, found, repeats)
+
+    def _price(self) -> Price | None:
+        response = self.response
+        if response.cost_usd is None and not response.usage.any():
+            return None
+        return self.call.telemetry.pricer.price(
+            response.usage,
+            model=response.model or self.call.request_model,
+            provider=response.provider,
+            own_cost=response.cost_usd,
+        )
+
+    def _write(
+        self,
+        result: IterationResult,
+        price: Price | None,
+        tally: Tally,
+        found: _Evidence | None,
+        repeats: int,
+    ) -> None:
+        attributes = self._identity(result)
+        _put_usage(attributes, self.response.usage)
+        if price is not None:
+            attributes[semconv.COST_USD] = price.usd
+            attributes[semconv.COST_SOURCE] = price.source
+        self._put_failure(attributes, result, found, repeats)
+        self._capture(tally, result, found, attributes)
+        self.span.set_attributes({**attributes, **tally.counts(), **tally.attributes})
+        failure = result.failure
+        if result.status == semconv.ERROR and not result.handled:
+            self.span.set_status(StatusCode.ERROR, failure.error_type if failure else None)
+        for validator in result.validators:
+            self._validator(validator)
+        if self.call.telemetry.logger is not None:
+            emit_evaluations(self.call.telemetry, self.context, result, found.text if found else None)
+        self._run_hook(result, price)
+
+    def _identity(self, result: IterationResult) -> dict[str, Any]:
+        response = self.response
+        attributes: dict[str, Any] = {
+            semconv.STATUS: result.status,
+            semconv.OUTCOME: "used" if result.status == semconv.PASS else "wasted",
+        }
+        if result.library_status != result.status:
+            _put(attributes, semconv.LIBRARY_STATUS, result.library_status)
+        _put(attributes, semconv.ABANDONED, result.abandoned or None)
+        _put(attributes, semconv.REASK_REASON, result.reask_reason)
+        _put(attributes, semconv.REQUEST_MODEL, self.call.request_model)
+        _put(attributes, semconv.RESPONSE_MODEL, response.model)
+        _put(attributes, semconv.PROVIDER_NAME, response.provider)
+        _put(attributes, semconv.RESPONSE_ID, response.response_id)
+        _put(attributes, semconv.FINISH_REASONS, response.finish_reasons or None)
+        if self.call.telemetry.settings.genai_usage:
+            _put(attributes, semconv.GEN_AI_INPUT_TOKENS, response.usage.input_tokens)
+            _put(attributes, semconv.GEN_AI_OUTPUT_TOKENS, response.usage.output_tokens)
+        return attributes
+
+    def _put_failure(
+        self, attributes: dict[str, Any], result: IterationResult, found: _Evidence | None, repeats: int
+    ) -> None:
+        failed = dict.fromkeys(v.name for v in result.validators if v.outcome == semconv.FAIL)
+        _put(attributes, semconv.VALIDATORS_FAILED, tuple(failed) or None)
+        _put_failure(attributes, result.failure, with_type=not result.handled)
+        if found is not None:
+            attributes[semconv.FAILURE_DIGEST] = found.failure_digest
+            attributes[semconv.FAILURE_REPEATS] = repeats
+
+    def _capture(
+        self, tally: Tally, result: IterationResult, found: _Evidence | None, attributes: dict[str, Any]
+    ) -> None:
+        content = self.call.telemetry.content
+        if found is not None and found.text and content.mode != "off":
+            piece = evidence.slice_evidence(found.text, limit=content.limit)
+            attributes[semconv.EVIDENCE_SHA256] = evidence.sha256_hex(found.text)
+            attributes[semconv.EVIDENCE_TRUNCATED] = piece.truncated
+            attributes[semconv.EVIDENCE_VERSION] = evidence.VERSION
+            if content.mode == "redacted":
+                tally.attributes[semconv.EVIDENCE] = piece.text
+        content.capture(tally, semconv.INPUT_MESSAGES, result.messages)
+        content.capture(tally, semconv.INPUT_TEXT, result.text)
+        content.capture(tally, semconv.OUTPUT_RAW, result.output)
+
+    def _validator(self, validator: ValidatorView) -> None:
+        attributes: dict[str, Any] = {
+            semconv.KIND: "validator",
+            semconv.NAME: self.call.start.name,
+            semconv.OPERATION_NAME: "validate",
+            semconv.VALIDATOR_NAME: validator.name,
+            semconv.VALIDATOR_REGISTERED_NAME: validator.registered_name,
+            semconv.VALIDATOR_PATH: validator.path,
+            semconv.VALIDATOR_INSTANCE_ID: validator.instance_id,
+            semconv.VALIDATOR_RUNS: validator.runs,
+            **self.call.shared,
+        }
+        _put(attributes, semconv.VALIDATOR_ON_FAIL, validator.on_fail)
+        _put(attributes, semconv.VALIDATOR_OUTCOME, validator.outcome)
+        _put(attributes, semconv.ERROR_TYPE, validator.error_type)
+        span = self.call.telemetry.tracer.start_span(
+            f"validate {validator.name}"[: MAX_NAME + 9],
+            context=self.context,
+            attributes=attributes,
+            start_time=validator.started_ns,
+        )
+        if validator.error_type is not None:
+            span.set_status(StatusCode.ERROR, validator.error_type)
+        span.end(validator.ended_ns)
+
+    def _run_hook(self, result: IterationResult, price: Price | None) -> None:
+        hook = self.call.telemetry.iteration_hook
+        if hook is None:
+            return
+        failure = result.failure
+        with _hooking:
+            view = IterationView(
+                index=self.index,
+                stage=self.stage,
+                status=result.status,
+                model=self.response.model or self.call.request_model,
+                provider=self.response.provider,
+                usage=self.response.usage,
+                price=price,
+                validators=tuple(result.validators),
+                failure_class=failure.failure_class if failure else None,
+                error_type=failure.error_type if failure else None,
+            )
+            hook(self.span, view)
+
+
+class _Evidence:
+    """The redacted words of one failure and their digest."""
+
+    __slots__ = ("failure_digest", "text")
+
+    def __init__(self, failure_class: str, parts: list[str]) -> None:
+        self.text = "\n".join(parts)
+        self.failure_digest = evidence.failure_digest(failure_class, parts)
+
+    @classmethod
+    def of(cls, telemetry: Telemetry, tally: Tally, failure: Failure | None) -> _Evidence | None:
+        """The failure's own words, redacted first: everything made of them is made of that text."""
+        if failure is None:
+            return None
+        parts = [telemetry.content.redact(tally, part) for part in failure.parts]
+        if any(part is None for part in parts):
+            return None
+        with _evidencing:
+            return cls(failure.failure_class, [part for part in parts if part is not None])
+        return None
+
+
+def _put(attributes: dict[str, Any], name: str, value: Any) -> None:
+    """Absent beats invented: a value that is not known is left out."""
+    if value is not None:
+        attributes[name] = value
+
+
+def _put_usage(attributes: dict[str, Any], usage: Usage) -> None:
+    for name, field_name in zip(_USAGE_ATTRIBUTES, _SUM_FIELDS, strict=True):
+        _put(attributes, name, getattr(usage, field_name))
+
+
+def _put_failure(attributes: dict[str, Any], failure: Failure | None, with_type: bool = True) -> None:
+    if failure is None:
+        return
+    attributes[semconv.FAILURE_CLASS] = failure.failure_class
+    _put(attributes, semconv.FAILURE_CAUSE, failure.cause)
+    if with_type:
+        _put(attributes, semconv.ERROR_TYPE, failure.error_type)
+
+
+def _sum(usages: list[Usage]) -> Usage:
+    """The sum of what is known; a count that no Iteration knows stays unknown."""
+    sums: dict[str, int | None] = {}
+    for field_name in _SUM_FIELDS:
+        known = [count for usage in usages if (count := getattr(usage, field_name)) is not None]
+        sums[field_name] = sum(known) if known else None
+    return Usage(**sums)

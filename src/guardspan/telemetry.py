@@ -1,0 +1,93 @@
+"""What every recorder of one instrumentor shares: tracer, content path, prices, activity, hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from opentelemetry import baggage
+from opentelemetry._logs import Logger, LoggerProvider, get_logger
+from opentelemetry.context import Context
+from opentelemetry.metrics import MeterProvider, get_meter
+from opentelemetry.trace import Span, Tracer, TracerProvider, get_tracer
+
+from guardspan import semconv
+from guardspan.activity import Activity
+from guardspan.content import Content, clean, cut
+from guardspan.pricing import Pricer
+from guardspan.safety import Quietly
+from guardspan.settings import Settings
+from guardspan.views import CallView, IterationView
+
+CallHook = Callable[[Span, CallView], None]
+IterationHook = Callable[[Span, IterationView], None]
+
+_MAX_BAGGAGE_KEYS = 16
+_MAX_BAGGAGE_LENGTH = 256
+_copying = Quietly("copy baggage")
+
+
+def distribution_version(name: str) -> str | None:
+    """The installed version of a distribution, or None when it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """The tools of an instrumentor, made once when it instruments."""
+
+    tracer: Tracer
+    logger: Logger | None
+    content: Content
+    pricer: Pricer
+    activity: Activity
+    settings: Settings
+    call_hook: CallHook | None = None
+    iteration_hook: IterationHook | None = None
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        logger_provider: LoggerProvider | None = None,
+        call_hook: CallHook | None = None,
+        iteration_hook: IterationHook | None = None,
+    ) -> Telemetry:
+        """Tools on the given providers, or on the global ones."""
+        own_version = distribution_version("guardspan") or ""
+        events = settings.evaluation_events
+        return cls(
+            tracer=get_tracer("guardspan", own_version, tracer_provider),
+            logger=get_logger("guardspan", own_version, logger_provider) if events else None,
+            content=Content.of(settings),
+            pricer=Pricer(settings.prices),
+            activity=Activity(get_meter("guardspan", own_version, meter_provider)),
+            settings=settings,
+            call_hook=call_hook,
+            iteration_hook=iteration_hook,
+        )
+
+    def baggage(self, context: Context | None) -> dict[str, Any]:
+        """The baggage entries to copy onto the spans, redacted; `team` and those that the settings name."""
+        entries = baggage.get_all(context)
+        if not entries:
+            return {}
+        with _copying:
+            return self._chosen(entries)
+        return {}
+
+    def _chosen(self, entries: Any) -> dict[str, str]:
+        chosen: dict[str, str] = {}
+        for key in (semconv.TEAM, *self.settings.baggage_keys)[:_MAX_BAGGAGE_KEYS]:
+            value = entries.get(key)
+            if isinstance(value, str) and not key.startswith(("guardspan.", "gen_ai.")):
+                text = self.content.redactor.redact(clean(value[: 4 * _MAX_BAGGAGE_LENGTH])).text
+                chosen[key] = cut(text, _MAX_BAGGAGE_LENGTH)
+        return chosen

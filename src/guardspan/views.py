@@ -1,0 +1,131 @@
+"""Plain values that readers make of a library's objects, that recorders write, and that hooks are given.
+
+A :class:`CallView` or :class:`IterationView` holds no content: hooks of the user's own get them. The
+``*Result`` classes hold what a reader found, content included, and never leave guardspan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from guardspan.pricing import Price, Usage
+from guardspan.semconv import FailureClass, Status
+
+
+@dataclass(slots=True)
+class ValidatorView:
+    """One validator's work within one Iteration; all its runs (fields of a list, chunks) taken together.
+
+    ``outcome`` is ``pass``, ``fail``, or None when it raised or never finished. Times are Unix nanoseconds.
+    """
+
+    name: str
+    registered_name: str
+    path: str
+    instance_id: int
+    on_fail: str | None
+    outcome: str | None
+    runs: int
+    started_ns: int | None
+    ended_ns: int | None
+    error_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What an LLM's response says of itself; every field is None where it says nothing."""
+
+    model: str | None = None
+    provider: str | None = None
+    response_id: str | None = None
+    finish_reasons: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why something did not pass.
+
+    Attributes:
+        failure_class: one of the contract's classes.
+        error_type: fully qualified class of the exception, as the application sees it.
+        cause: class of the original exception under a wrapping one.
+        parts: the failure's own words, one entry per failed check; content.
+    """
+
+    failure_class: FailureClass
+    error_type: str | None = None
+    cause: str | None = None
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class IterationResult:
+    """What a reader found of one finished Iteration; ``messages`` and ``output`` are content."""
+
+    status: Status
+    library_status: str | None = None
+    handled: bool = False
+    """A re-ask follows: the failure is not the end of the matter, and the span's status stays unset."""
+    abandoned: bool = False
+    validators: list[ValidatorView] = field(default_factory=list)
+    failure: Failure | None = None
+    reask_reason: str | None = None
+    messages: object = None
+    text: str | None = None
+    output: str | None = None
+
+
+@dataclass(slots=True)
+class CallResult:
+    """What a reader found of one finished Call; ``output`` is content."""
+
+    status: Status
+    abandoned: bool = False
+    severe: bool = False
+    """A ``fail`` that nobody asked to tolerate: re-asks used up, or an exception asked for."""
+    limit_reached: bool = False
+    failure: Failure | None = None
+    failed_validators: tuple[str, ...] = ()
+    library_call_id: str | None = None
+    server_address: str | None = None
+    output: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationView:
+    """An Iteration as a hook sees it: plain values, no content."""
+
+    index: int
+    stage: str
+    status: Status
+    model: str | None
+    provider: str | None
+    usage: Usage
+    price: Price | None
+    validators: tuple[ValidatorView, ...]
+    failure_class: FailureClass | None
+    error_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """A Call as a hook sees it: plain values, no content. Costs are US dollars, None where not known."""
+
+    library: str
+    name: str
+    entry: str
+    call_id: str
+    status: Status
+    stream: bool
+    iterations: int
+    usage: Usage
+    cost_usd: float | None
+    unpriced: int
+    failed_validators: tuple[str, ...]
+    failure_class: FailureClass | None
+    error_type: str | None
+    limit_reached: bool
+    stuck: bool
+    abandoned: bool

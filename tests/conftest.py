@@ -1,0 +1,30 @@
+"""Shared fixtures. The environment is set before any library is imported: no test needs the internet."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_home = tempfile.TemporaryDirectory(prefix="guardspan-home-")
+Path(_home.name, ".guardrailsrc").write_text(
+    "id=tests\nenable_metrics=false\nuse_remote_inferencing=false\n", encoding="utf-8"
+)
+os.environ["HOME"] = _home.name
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+for _name in [name for name in os.environ if name.startswith(("GUARDSPAN_", "OTEL_"))]:
+    del os.environ[_name]
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+warnings.filterwarnings("ignore", module="guardrails")
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """The folder that stands for the user's home, with Guardrails' own metrics switched off."""
+    yield Path(_home.name)

@@ -1,0 +1,54 @@
+"""A guard's playground: providers of the test's own, validators of every kind, scripted LLMs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import guardspan
+from spans import tree
+
+
+class Recording:
+    """Providers with exporters in memory, and guardspan instrumented on them."""
+
+    def __init__(self, **options: Any) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.tracer_provider = TracerProvider()
+        self.tracer_provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.metrics = InMemoryMetricReader()
+        self.meter_provider = MeterProvider([self.metrics])
+        guardspan.uninstrument()
+        guardspan.instrument(
+            tracer_provider=self.tracer_provider, meter_provider=self.meter_provider, **options
+        )
+        self.tracer = self.tracer_provider.get_tracer("application")
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        """Every span that has ended, in the order of their ends."""
+        return list(self.exporter.get_finished_spans())
+
+    def tree(self) -> str:
+        """The spans that have ended, as lines."""
+        return tree(self.spans)
+
+
+@pytest.fixture
+def record() -> Iterator[Callable[..., Recording]]:
+    """Instruments with options of the test's own; everything is put back afterwards."""
+    yield Recording
+    guardspan.uninstrument()
+
+
+@pytest.fixture
+def recording(record: Callable[..., Recording]) -> Recording:
+    """Instrumented with the defaults."""
+    return record()
