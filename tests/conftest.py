@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,11 +18,10 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 for _name in [name for name in os.environ if name.startswith(("GUARDSPAN_", "OTEL_"))]:
     del os.environ[_name]
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 warnings.filterwarnings("ignore", module="guardrails")
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
+def home() -> Path:
     """The folder that stands for the user's home, with Guardrails' own metrics switched off."""
-    yield Path(_home.name)
+    return Path(_home.name)

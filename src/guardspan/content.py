@@ -94,7 +94,7 @@ class Content:
         return cls(settings.content, settings.content_limit, key)
 
     def capture(self, tally: Tally, name: str, value: object) -> None:
-        """Add ``value`` as attribute ``name`` to the tally; nothing for None, or when the mode is ``off``.
+        """Add ``value`` as attribute ``name`` to the tally; nothing for None or in ``off``.
 
         A value that cannot be redacted or described is dropped and counted, never recorded as it is.
         """
@@ -214,7 +214,7 @@ def _shape_of_number(value: float) -> object:
 
 
 def _plain(value: object, budget: _Budget, depth: int) -> Any:
-    """``value`` as plain JSON values, cut to the budget; objects become their type's name, never their repr."""
+    """``value`` as plain JSON values, cut to the budget; an object becomes its type's name."""
     if isinstance(value, str):
         text = clean(value[: max(budget.left, 0)])
         budget.take(len(text))

@@ -1,4 +1,4 @@
-"""``gen_ai.evaluation.result`` log events: one per failed validator, when ``GUARDSPAN_EVALUATION_EVENTS`` asks."""
+"""``gen_ai.evaluation.result``: one log event per failed validator, when asked for."""
 
 from __future__ import annotations
 

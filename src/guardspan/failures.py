@@ -1,4 +1,4 @@
-"""What an exception says of a failure without its message: its class, its cause's class, its failure class."""
+"""What an exception says of a failure without its message."""
 
 from __future__ import annotations
 

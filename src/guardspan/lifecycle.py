@@ -60,7 +60,7 @@ _hooking = Quietly("run a hook of the application's own")
 
 
 def current_owner() -> object:
-    """The owner of the Call that is under way in the current OpenTelemetry context, None when there is none."""
+    """The owner of the Call under way in the current OpenTelemetry context, None when there is none."""
     return otel_context.get_value(_CALL_KEY)
 
 

@@ -47,7 +47,7 @@ class Settings(BaseSettings):
     evaluation_events: bool = Field(False, description="one log event per failed validator")
     genai_usage: bool = Field(
         False,
-        description="also write `gen_ai.usage.*` on Iterations; leave off beside any provider instrumentation",
+        description="also write `gen_ai.usage.*` on Iterations; leave off beside a provider instrumentation",
     )
     guardrails_tracing: Literal["off", "keep"] = Field(
         "off", description="Guardrails' own tracing while instrumented: it exports full content"
@@ -71,7 +71,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_environment(cls, **keywords: Any) -> Settings:
-        """Settings from the environment, keywords first; an unusable variable is logged and its default taken.
+        """Settings from the environment, keywords first; a faulty variable is logged, its default taken.
 
         Telemetry must not end a process over a typing mistake, so only keywords can raise.
 
@@ -79,14 +79,17 @@ class Settings(BaseSettings):
             pydantic.ValidationError: a keyword's value cannot be used.
         """
         given = {name: value for name, value in keywords.items() if value is not None}
-        if "content" not in given and not os.environ.get("GUARDSPAN_CONTENT"):
-            if os.environ.get(CAPTURE_VARIABLE, "").upper() in _CAPTURE_MEANS_REDACTED:
-                given["content"] = "redacted"
+        if "content" not in given and not os.environ.get("GUARDSPAN_CONTENT") and _capture_asked_for():
+            given["content"] = "redacted"
         faulty = environment_faults()
         for name, fault in faulty.items():
             _log.error("%s %s; using the default", name, fault)
         defaults = {field: cls.model_fields[field].get_default() for field in map(_field_of, faulty)}
         return cls(**{**defaults, **given})
+
+
+def _capture_asked_for() -> bool:
+    return os.environ.get(CAPTURE_VARIABLE, "").upper() in _CAPTURE_MEANS_REDACTED
 
 
 def _field_of(variable: str) -> str:

@@ -9,13 +9,18 @@ recorder when it is closed or dropped.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import wrapt
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
 from guardspan.safety import Quietly
+
+if TYPE_CHECKING:
+    ObjectProxy = wrapt.ObjectProxy[Any]
+else:  # before wrapt 2 the class takes no parameters
+    ObjectProxy = wrapt.ObjectProxy
 
 _observing = Quietly("observe a stream")
 
@@ -40,7 +45,7 @@ class StreamObserver(Protocol):
         ...
 
 
-class _Proxy(wrapt.ObjectProxy):  # type: ignore[misc]
+class _Proxy(ObjectProxy):
     """What both kinds share: which context the stream works in, and how it ends."""
 
     def __init__(self, wrapped: Any, observer: StreamObserver) -> None:
@@ -160,4 +165,4 @@ class AsyncStream(_Proxy):
 def observe(stream: Any, observer: StreamObserver) -> Generator[Any, Any, Any] | AsyncGenerator[Any, Any]:
     """The stream with an observer, of the same kind as it was."""
     proxy = AsyncStream if hasattr(stream, "__anext__") else SyncStream
-    return proxy(stream, observer)  # type: ignore[no-any-return]
+    return proxy(stream, observer)

@@ -54,6 +54,7 @@ class Telemetry:
     def of(
         cls,
         settings: Settings,
+        *,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         logger_provider: LoggerProvider | None = None,

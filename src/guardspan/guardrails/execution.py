@@ -104,16 +104,18 @@ class GuardExecution:
         if self._actions is None:
             self._actions = reader.actions_of(runner.validation_map)
         if not self.step.validates_input and (not self._streams() or self.consuming):
-            self.open_iteration()
+            self._make_current()
 
     def _streams(self) -> bool:
         return self.recorder.start.stream
 
-    def open_iteration(self) -> None:
-        """Open the Iteration of the step under way and make it current."""
-        if self.iteration is not None or self.step is None:
-            return
-        self.iteration = self.recorder.iteration("reask" if self.step.index else "initial")
+    def _open_iteration(self) -> None:
+        if self.iteration is None and self.step is not None:
+            self.iteration = self.recorder.iteration("reask" if self.step.index else "initial")
+
+    def _make_current(self) -> None:
+        """Make the open Iteration current; the patch around the step, or the stream, puts back what was."""
+        self._open_iteration()
         if self.iteration is not None:
             otel_context.attach(self.iteration.context)
 
@@ -186,7 +188,7 @@ class GuardExecution:
         """All messages were accepted, or one was not."""
         self._close_input(error)
         if error is None:
-            self.open_iteration()
+            self._make_current()
 
     def _close_input(self, error: BaseException | None) -> None:
         if self._input is None:
@@ -298,11 +300,11 @@ class GuardExecution:
         """The context in which the stream works; the first call begins it."""
         self.consuming = True
         if self.step is not None and self.iteration is None and not self.step.validates_input:
-            self.open_iteration()
+            self._open_iteration()
         return self.iteration.context if self.iteration is not None else self.recorder.context
 
     def item(self, value: Any) -> None:
-        """A chunk is about to be handed to the application; a server's stream is known by its chunks alone."""
+        """A chunk is about to be handed out; all that is known of a server's stream are its chunks."""
         if self._server is not None and getattr(value, "validation_passed", None) is False:
             self._server_failed = True
 
@@ -393,7 +395,7 @@ def _as_policy(failure: Failure) -> Failure:
 
 
 def _inputs(arguments: Mapping[str, Any]) -> dict[str, object]:
-    """The call's own arguments by attribute; never the library's record of them, which may be another call's."""
+    """The call's own arguments by attribute; the library's record of them may be another call's."""
     rest = {name: value for name, value in arguments.items() if name not in _NOT_ARGUMENTS}
     return {
         semconv.INPUT_MESSAGES: arguments.get("messages"),

@@ -36,7 +36,7 @@ class _Entry:
     __slots__ = ("facts", "given_name", "guard", "schema", "validators")
 
     def __init__(self, guard: Any, facts: GuardFacts, forget: Any) -> None:
-        self.guard = weakref.ref(guard, forget)
+        self.guard: weakref.ref[Any] = weakref.ref(guard, forget)
         self.facts = facts
         self.given_name = guard.name
         self.schema = weakref.ref(guard.output_schema)
@@ -45,9 +45,8 @@ class _Entry:
         ]
 
     def holds_for(self, guard: Any) -> bool:
-        if self.guard() is not guard or self.schema() is not guard.output_schema:
-            return False
-        if self.given_name != guard.name:
+        same_guard = self.guard() is guard
+        if not same_guard or self.schema() is not guard.output_schema or self.given_name != guard.name:
             return False
         now = _validators(guard)
         return len(now) == len(self.validators) and all(
@@ -83,7 +82,7 @@ class GuardRegistry:
 
 
 def describe(guard: Any) -> dict[str, Any]:
-    """A guard's contract as plain values: output schema, and validators with arguments and actions, sorted."""
+    """A guard's contract as plain values: output schema, validators with arguments and actions, sorted."""
     schema = guard.output_schema
     checks = [_check(path, validator) for path, validator in _validators(guard)]
     if not checks:

@@ -20,7 +20,7 @@ from guardspan.guardrails.execution import GuardExecution
 from guardspan.guardrails.guards import GuardRegistry
 from guardspan.lifecycle import current_owner
 from guardspan.safety import Quietly
-from guardspan.streams import observe
+from guardspan.streams import ObjectProxy, observe
 from guardspan.telemetry import Telemetry
 from guardspan.views import CallResult
 
@@ -351,7 +351,7 @@ async def _async_llm(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs:
     return response
 
 
-class _Chunks(wrapt.ObjectProxy):  # type: ignore[misc]
+class _Chunks(ObjectProxy):
     """The provider's stream, each chunk shown to the execution as it passes."""
 
     def __init__(self, wrapped: Any, execution: GuardExecution) -> None:
@@ -374,7 +374,7 @@ class _Chunks(wrapt.ObjectProxy):  # type: ignore[misc]
         return chunk
 
 
-class _AsyncChunks(wrapt.ObjectProxy):  # type: ignore[misc]
+class _AsyncChunks(ObjectProxy):
     """As :class:`_Chunks`, for an async stream."""
 
     def __init__(self, wrapped: Any, execution: GuardExecution) -> None:
@@ -425,7 +425,7 @@ def _foreign_span(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: di
 # --- validators ----------------------------------------------------------------------------------
 
 
-class _InContext(wrapt.ObjectProxy):  # type: ignore[misc]
+class _InContext(ObjectProxy):
     """A validator whose work is done by a thread of an executor, which has no context of its own."""
 
     def __init__(self, wrapped: Any) -> None:

@@ -31,7 +31,7 @@ def read_response(response: Any) -> Response | None:
 
 
 def read_usage(usage: Any) -> Usage:
-    """Token counts in either of OpenAI's forms (chat completions, responses) and LiteLLM's Anthropic fields."""
+    """Token counts in OpenAI's forms (chat completions, responses) and in LiteLLM's Anthropic fields."""
     if usage is None:
         return Usage()
     read = _first(usage, "prompt_tokens_details", "input_tokens_details")
@@ -98,7 +98,7 @@ def _count(value: Any) -> int | None:
 
 
 def _either(*values: Any) -> int | None:
-    """The first count above 0, else the first known one: LiteLLM fills one of two fields, the other with 0."""
+    """The first count above 0, else the first known: LiteLLM fills one of two fields, the other with 0."""
     counts = [count for value in values if (count := _count(value)) is not None]
     return next((count for count in counts if count), counts[0] if counts else None)
 
@@ -122,7 +122,11 @@ def _finish_reasons(choices: Any) -> tuple[str, ...]:
 def _cost(usage: Any, hidden: Any) -> float | None:
     """The price that the response itself carries: the provider's in its usage, else LiteLLM's."""
     for value in (_get(usage, "cost"), _get(hidden, "response_cost")):
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            if math.isfinite(value) and value >= 0:
-                return float(value)
+        if _is_price(value):
+            return float(value)
     return None
+
+
+def _is_price(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value >= 0

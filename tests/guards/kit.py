@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from guardrails import Validator, register_validator
 from guardrails.validator_base import FailResult, PassResult
@@ -41,7 +41,7 @@ class Raises(Validator):
 class NeedsTenant(Validator):
     """Requires metadata."""
 
-    required_metadata_keys = ["tenant"]
+    required_metadata_keys: ClassVar[list[str]] = ["tenant"]
 
     def _validate(self, value: Any, metadata: dict[str, Any]) -> Any:
         return PassResult()
@@ -72,7 +72,7 @@ class Script:
 
 
 class Stream:
-    """A custom streaming LLM callable; an exception among its chunks is raised. Counts what was asked of it."""
+    """A custom streaming LLM callable; an exception among its chunks is raised. Counts what is pulled."""
 
     def __init__(self, chunks: Iterable[Any]) -> None:
         self.chunks = list(chunks)

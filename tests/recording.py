@@ -1,19 +1,17 @@
-"""A guard's playground: providers of the test's own, validators of every kind, scripted LLMs."""
+"""Providers of a test's own, with exporters in memory, and guardspan instrumented on them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from spans import tree
 
 import guardspan
-from spans import tree
 
 
 class Recording:
@@ -39,16 +37,3 @@ class Recording:
     def tree(self) -> str:
         """The spans that have ended, as lines."""
         return tree(self.spans)
-
-
-@pytest.fixture
-def record() -> Iterator[Callable[..., Recording]]:
-    """Instruments with options of the test's own; everything is put back afterwards."""
-    yield Recording
-    guardspan.uninstrument()
-
-
-@pytest.fixture
-def recording(record: Callable[..., Recording]) -> Recording:
-    """Instrumented with the defaults."""
-    return record()

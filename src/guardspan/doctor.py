@@ -1,0 +1,199 @@
+"""``guardspan doctor``: would it work here, and if not, what mends it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from typing import Literal
+
+from packaging.requirements import Requirement
+
+from guardspan.guardrails import SUPPORTED
+from guardspan.pricing import PricesError, load_prices
+from guardspan.settings import Settings, environment_faults
+from guardspan.telemetry import distribution_version
+
+COMMAND = "doctor"
+Level = Literal["ok", "note", "problem"]
+
+_EXPORTERS = {"otlp", "otlp_proto_grpc", "otlp_proto_http", "console", "none"}
+_DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``mend`` says what to do about a problem."""
+
+    level: Level
+    what: str
+    found: str
+    mend: str | None = None
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command."""
+    added = commands.add_parser(
+        COMMAND,
+        help="check this environment: would it work, and what would mend it",
+        description="Checks what is installed and configured. Exit code 1 when something would not work.",
+    )
+    added.add_argument("--json", action="store_true", help="one JSON object a line, for scripts")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print every finding; 1 when one of them is a problem."""
+    findings = list(examine())
+    for finding in findings:
+        print_json(finding) if arguments.json else _print(finding)
+    return 1 if any(finding.level == "problem" for finding in findings) else 0
+
+
+def examine() -> Iterator[Finding]:
+    """Look at the environment of this process; nothing is imported that the check itself does not need."""
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        _own,
+        _library,
+        _settings,
+        _prices,
+        _exporters,
+        _guardrails_tracing,
+        _phone_home,
+    )
+    for check in checks:
+        yield from check()
+
+
+def _own() -> Iterator[Finding]:
+    yield Finding("ok", "guardspan", distribution_version("guardspan") or "unknown version")
+    for name, role in (("opentelemetry-sdk", "SDK"), ("opentelemetry-distro", "opentelemetry-instrument")):
+        found = distribution_version(name)
+        if found:
+            yield Finding("ok", name, found)
+        else:
+            yield Finding("problem", name, f"not installed; {role} needs it", f"pip install {name}")
+
+
+def _library() -> Iterator[Finding]:
+    found = distribution_version("guardrails-ai")
+    if found is None:
+        yield Finding("note", "guardrails-ai", "not installed: there is nothing to instrument")
+    elif not Requirement(SUPPORTED).specifier.contains(found, prereleases=True):
+        mend = f'pip install "{SUPPORTED.replace(" ", "")}"'
+        yield Finding("problem", "guardrails-ai", f"{found} would not be patched", mend)
+    elif "guardrails_ai" in _names(os.environ.get(_DISABLED, "")):
+        mend = f"remove guardrails_ai from {_DISABLED}"
+        yield Finding("problem", "guardrails-ai", f"{found}, switched off by {_DISABLED}", mend)
+    elif not _registered("opentelemetry_instrumentor", "guardrails_ai"):
+        mend = "install guardspan again: its entry points are missing"
+        yield Finding("problem", "guardrails-ai", f"{found}, but no instrumentor is registered", mend)
+    else:
+        yield Finding("ok", "guardrails-ai", f"{found}, supported; patched when it is imported")
+    if distribution_version("openinference-instrumentation-guardrails"):
+        yield Finding("note", "openinference-instrumentation-guardrails", "also installed")
+
+
+def _settings() -> Iterator[Finding]:
+    for name, fault in environment_faults().items():
+        field = Settings.model_fields[name.removeprefix("GUARDSPAN_").lower()]
+        yield Finding("problem", name, f"{fault}; the default is used", f"{name} is {field.description}")
+    known = {f"GUARDSPAN_{name.upper()}" for name in Settings.model_fields}
+    for name in sorted(name for name in os.environ if name.startswith("GUARDSPAN_") and name not in known):
+        yield Finding("problem", name, "no such setting", f"one of {', '.join(sorted(known))}")
+    settings = Settings.from_environment()
+    yield Finding("ok", "content", settings.content)
+    key = "set" if settings.digest_key else "not set: digests of two processes cannot be compared"
+    yield Finding("ok" if settings.digest_key else "note", "digest key", key)
+    if settings.genai_usage:
+        yield Finding("note", "GUARDSPAN_GENAI_USAGE", "on: leave off beside a provider's instrumentation")
+
+
+def _prices() -> Iterator[Finding]:
+    path = Settings.from_environment().prices
+    if path is None:
+        return
+    try:
+        load_prices(path)
+    except PricesError as error:
+        yield Finding("problem", "GUARDSPAN_PRICES", str(error), "correct the file that the variable names")
+    else:
+        yield Finding("ok", "GUARDSPAN_PRICES", str(path))
+
+
+def _exporters() -> Iterator[Finding]:
+    for name in _names(os.environ.get("OTEL_TRACES_EXPORTER", "otlp")):
+        if name == "guardspan_file":
+            yield from _file_exporter()
+        elif name == "none":
+            yield Finding("problem", "traces exporter", "none: no span leaves", "set OTEL_TRACES_EXPORTER")
+        elif name in _EXPORTERS or _registered("opentelemetry_traces_exporter", name):
+            yield Finding("ok", "traces exporter", name)
+        else:
+            yield Finding(
+                "problem", "traces exporter", f"{name} is not installed", "correct OTEL_TRACES_EXPORTER"
+            )
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        yield Finding("problem", "OTEL_SDK_DISABLED", "true: nothing is recorded", "unset OTEL_SDK_DISABLED")
+
+
+def _file_exporter() -> Iterator[Finding]:
+    if find_spec("opentelemetry.exporter.otlp.json.file") is None:
+        mend = 'pip install "guardspan[files]"'
+        yield Finding("problem", "traces exporter", "guardspan_file needs a package that is missing", mend)
+        return
+    folder = Settings.from_environment().dir
+    existing = next((p for p in (folder, *folder.absolute().parents) if p.exists()), folder)
+    if existing.is_dir() and os.access(existing, os.W_OK):
+        yield Finding("ok", "traces exporter", f"guardspan_file, into {folder}")
+    else:
+        mend = "set GUARDSPAN_DIR to a folder that can be written"
+        yield Finding("problem", "traces exporter", f"guardspan_file cannot write into {folder}", mend)
+
+
+def _guardrails_tracing() -> Iterator[Finding]:
+    if Settings.from_environment().guardrails_tracing == "keep":
+        yield Finding("note", "Guardrails' own tracing", "kept: it exports full content to your exporter")
+    else:
+        yield Finding("ok", "Guardrails' own tracing", "off while instrumented")
+
+
+def _phone_home() -> Iterator[Finding]:
+    """Guardrails reports usage to its makers unless its own file says otherwise; not ours to change."""
+    if distribution_version("guardrails-ai") is None:
+        return
+    path = os.path.join(os.path.expanduser("~"), ".guardrailsrc")
+    try:
+        with open(path, encoding="utf-8") as file:
+            off = "enable_metrics=false" in file.read().replace(" ", "").lower()
+    except (OSError, UnicodeDecodeError):
+        off = False
+    if off:
+        yield Finding("ok", "Guardrails' usage reports", "off in ~/.guardrailsrc")
+    else:
+        hint = "on: enable_metrics=false in ~/.guardrailsrc ends them"
+        yield Finding("note", "Guardrails' usage reports", hint)
+
+
+def _registered(group: str, name: str) -> bool:
+    return any(point.name == name for point in entry_points(group=group))
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def print_json(finding: Finding) -> None:
+    """One finding as one line of JSON: ``level``, ``what``, ``found``, ``mend``."""
+    sys.stdout.write(json.dumps(asdict(finding)) + "\n")
+
+
+def _print(finding: Finding) -> None:
+    sign = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}[finding.level]
+    sys.stdout.write(f"{sign}  {finding.what}: {finding.found}\n")
+    if finding.mend:
+        sys.stdout.write(f"         mend: {finding.mend}\n")
