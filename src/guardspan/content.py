@@ -107,7 +107,7 @@ class Content:
             tally.attributes[name] = recorded
 
     def redact(self, tally: Tally, text: str) -> str | None:
-        """``text`` after redaction, whole and cleaned; None, counted as a failure, when that cannot be done."""
+        """``text`` after redaction, whole and cleaned; None, counted as a failure, where that failed."""
         with _redacting:
             done = self.redactor.redact(clean(text))
             tally.redactions += done.count

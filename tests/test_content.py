@@ -1,0 +1,153 @@
+"""Content: what each mode records, and what it never does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guardspan.content import Content, Tally, clean, cut
+
+SECRET = "sk-proj-" + "Zq3" * 16
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=25,
+)
+
+
+def capture(content: Content, value: object) -> tuple[str | None, Tally]:
+    """The attribute that becomes of a value, and the tally."""
+    tally = Tally()
+    content.capture(tally, "name", value)
+    return tally.attributes.get("name"), tally
+
+
+def test_shape_shows_structure_and_no_word() -> None:
+    """Roles, keys, lengths and scalars stay readable; a text becomes its length and a keyed digest."""
+    content = Content("shape", key=b"key")
+    messages = [{"role": "user", "content": "my name is Ada"}, {"role": "nobody knows", "n": 3, "t": 0.5}]
+    recorded, _ = capture(content, messages)
+    assert recorded is not None
+    first, second = json.loads(recorded)
+    assert first == {"role": "user", "content": {"chars": 14, "hmac": content.digest("my name is Ada")}}
+    assert second["role"] == {"chars": 12, "hmac": content.digest("nobody knows")}
+    assert (second["n"], second["t"]) == (3, 0.5)
+
+
+@pytest.mark.parametrize(
+    "key", ["ada@example.org", "a key with spaces", "4111111111111111", "ghp_" + "a1" * 18]
+)
+def test_shape_does_not_show_a_key_that_is_data(key: str) -> None:
+    """Keys are structure only where they look like names; others are digested."""
+    recorded, _ = capture(Content("shape"), {key: 1})
+    assert recorded is not None
+    assert key not in recorded
+    assert json.loads(recorded)
+
+
+def test_shape_does_not_show_a_long_number() -> None:
+    """A number with many digits may be a card, a phone or an account."""
+    recorded, _ = capture(Content("shape"), {"amount": 12, "card": 4111111111111111})
+    assert recorded is not None
+    assert json.loads(recorded) == {"amount": 12, "card": {"digits": 16}}
+
+
+def test_digests_agree_under_one_key_and_differ_under_another() -> None:
+    """Equal texts can be matched within a deployment, and not guessed from outside."""
+    assert Content(key=b"one").digest("x") == Content(key=b"one").digest("x")
+    assert Content(key=b"one").digest("x") != Content(key=b"two").digest("x")
+    assert Content().digest("x") != Content().digest("x")
+
+
+def test_off_records_nothing() -> None:
+    """`off` is off, whatever the value."""
+    assert capture(Content("off"), {"a": "b"})[0] is None
+
+
+def test_redacted_keeps_the_text_and_drops_the_secret() -> None:
+    """The text stays readable, a secret becomes a mark and is counted."""
+    recorded, tally = capture(Content("redacted"), [{"role": "user", "content": f"use {SECRET} please"}])
+    assert recorded is not None
+    assert SECRET not in recorded
+    assert "please" in recorded
+    assert tally.redactions == 1
+    assert json.loads(recorded)
+
+
+def test_a_secret_on_the_edge_of_the_limit_is_not_cut_in_two() -> None:
+    """What lies across the limit is redacted before it is cut."""
+    content = Content("redacted", limit=100)
+    recorded, _ = capture(content, "x" * 80 + " " + SECRET)
+    assert recorded is not None
+    assert len(recorded) <= 100
+    assert SECRET[:16] not in recorded
+
+
+def test_redaction_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that cannot be redacted is dropped and counted."""
+    content = Content("redacted")
+
+    def broken(_: Any) -> Any:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(content.redactor, "redact", broken)
+    recorded, tally = capture(content, "text")
+    assert recorded is None
+    assert (tally.failures, tally.redactions) == (1, 0)
+
+
+@pytest.mark.parametrize("mode", ["shape", "redacted"])
+@given(value=JSON)
+def test_any_value_is_recorded_within_the_limit(mode: Any, value: Any) -> None:
+    """Whatever the value, the attribute can be encoded, is within the limit, and nothing is dropped."""
+    recorded, tally = capture(Content(mode, limit=200), value)
+    assert tally.failures == 0
+    if value is not None:
+        assert recorded is not None
+        assert len(recorded) <= 200
+        recorded.encode("utf-8")
+        assert "\x00" not in recorded
+
+
+@pytest.mark.parametrize("mode", ["shape", "redacted"])
+def test_a_huge_or_circular_value_costs_no_more_than_the_limit(mode: Any) -> None:
+    """Walking stops when the budget is spent, and a circle ends."""
+    circle: dict[str, Any] = {"text": "x" * 5_000_000}
+    circle["itself"] = circle
+    recorded, tally = capture(Content(mode, limit=500), [circle] * 10_000)
+    assert tally.failures == 0
+    assert recorded is not None
+    assert len(recorded) <= 500
+
+
+def test_an_object_becomes_its_type_and_is_not_asked() -> None:
+    """No repr, no property, no iteration: reading an application's object may have effects."""
+
+    class Touchy(dict[str, str]):
+        pass
+
+    class Object:
+        def __repr__(self) -> str:
+            raise AssertionError("asked")
+
+        __str__ = __iter__ = __repr__
+
+    for mode in ("shape", "redacted"):
+        recorded, tally = capture(Content(mode), {"object": Object(), "mapping": Touchy(a="b")})
+        assert tally.failures == 0
+        assert recorded is not None
+        assert "Object" in recorded
+
+
+def test_clean_and_cut() -> None:
+    """NUL and lone surrogates are replaced; a cut text says so and keeps to the limit."""
+    assert clean("a\x00b\ud800c") == "a\ufffdb\ufffdc"
+    assert clean("a😀b") == "a😀b"
+    assert cut("abc", 3) == "abc"
+    shortened = cut("a" * 500, 100)
+    assert len(shortened) <= 100
+    assert "[cut, 500 characters]" in shortened
