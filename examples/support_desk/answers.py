@@ -1,8 +1,8 @@
 """The model behind the local server: scripted answers, chosen by task, ticket and attempt.
 
-`answers.json` holds for each task (the name of a guard) the answers by the subject of the ticket; `*` stands for any
-other subject. The nth request about a ticket gets the nth answer, and the last one again after that. An
-answer is a text, or an object with `json` (sent as JSON text) or the fields of `Reply`.
+`answers.json` holds for each task (the name of a guard) the answers by the subject of the ticket; `*`
+stands for any other subject. The nth request about a ticket gets the nth answer, and the last one again
+after that. An answer is a text, or an object with `json` (sent as JSON text) or the fields of `Reply`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 from guardrails import AsyncGuard, Guard, Validator, register_validator
@@ -25,13 +26,20 @@ HELP_PAGES = ["Account, Security", "Account, Invoices", "Orders, Returns"]
 SIGNATURE = "Acme Support"
 
 
+# The validator prefers code of several lines and says so at every text of one line.
+warnings.filterwarnings("ignore", message="The DetectSecrets validator", category=UserWarning)
+
+CARD_NUMBER = re.compile(r"\b\d(?:[ -]?\d){12,18}\b")
+
+
 @register_validator(name="support-desk/no-card-number", data_type="string")
 class NoCardNumber(Validator):
     """Fails on anything that looks like a payment card number."""
 
     def validate(self, value: Any, metadata: dict[str, Any]) -> ValidationResult:
-        if re.search(r"\b\d(?:[ -]?\d){12,18}\b", value):
-            return FailResult(error_message="The message holds a card number.")
+        if CARD_NUMBER.search(value):
+            masked = CARD_NUMBER.sub("****", value)
+            return FailResult(error_message="The message holds a card number.", fix_value=masked)
         return PassResult()
 
 
@@ -46,6 +54,11 @@ class DiscountLimit(Validator):
         if any(int(percent) > limit for percent in re.findall(r"(\d+) percent", value)):
             return FailResult(error_message=f"The discount must not be above {limit} percent.")
         return PassResult()
+
+
+def join_lines(value: Any, fail_result: FailResult) -> str:
+    """An on-fail action: the same text in one line."""
+    return " ".join(value.split())
 
 
 class Triage(BaseModel):
@@ -65,7 +78,7 @@ def translation() -> Guard:
     """Translates a letter; one that holds a card number must not leave the house."""
     guard = Guard(name="translation")
     guard.use(NoCardNumber(on_fail="exception"), on="messages")
-    return guard.use(ValidLength(8, 600, on_fail="reask"))
+    return guard.use(OneLine(on_fail=join_lines))
 
 
 def customer_reply() -> Guard:
@@ -80,7 +93,7 @@ def customer_reply() -> Guard:
 
 def live_chat() -> Guard:
     """An answer in the chat, checked sentence by sentence while it streams."""
-    return Guard(name="live-chat").use(WebSanitization(on_fail="fix"), NoCardNumber(on_fail="noop"))
+    return Guard(name="live-chat").use(WebSanitization(on_fail="fix"), NoCardNumber(on_fail="fix"))
 
 
 def refund_decision() -> Guard:
@@ -99,8 +112,8 @@ def help_page() -> Guard:
 
 
 def handover_note() -> Guard:
-    """A note for the technicians, who can live with more than one line."""
-    return Guard(name="handover-note").use(OneLine(on_fail="noop"))
+    """A short note for the technicians, who can live with a longer one."""
+    return Guard(name="handover-note").use(OneLine(on_fail="noop"), ValidLength(8, 60, on_fail="noop"))
 
 
 def survey_invitation() -> Guard:

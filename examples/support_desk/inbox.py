@@ -10,7 +10,7 @@ CUSTOMERS = ("Ada", "Boris", "Chiara", "Dagmar", "Emeka", "Farah", "Goran", "Han
 
 @dataclass(frozen=True)
 class Letter:
-    """What customers write about, and how often relative to the others."""
+    """What customers write about, and how often relative to the others (0: once)."""
 
     subject: str
     text: str
@@ -18,6 +18,7 @@ class Letter:
     channel: str = "mail"
     language: str = "en"
     plan: str | None = "free"
+    leaves_after: int | None = None  # sentences of the answer that the customer waits for
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,13 @@ class Ticket:
 
 
 LETTERS = (
-    Letter("Charged twice in March", "My card shows two charges of $89.00 for order A-104417.", 6, plan="pro"),
+    Letter(
+        "Charged twice in March", "My card shows two charges of $89.00 for order A-104417.", 6, plan="pro"
+    ),
     Letter("Where is my parcel", "Order A-104502 has not moved since last Monday. Where is it?", 7),
-    Letter("Refund for a broken lamp", "The lamp arrived in pieces. I paid $240 and want it back.", 2, plan="pro"),
+    Letter(
+        "Refund for a broken lamp", "The lamp arrived in pieces. I paid $240 and want it back.", 2, plan="pro"
+    ),
     Letter("Refund for the wrong size", "I ordered the wide shelf and got the narrow one.", 6),
     Letter("How do I reset my password", "I cannot find where to set a new password.", 8),
     Letter("How do I export my data", "Is there a way to download all my invoices at once?", 4),
@@ -44,16 +49,19 @@ LETTERS = (
     Letter("Karte belastet", "Bitte prüfen: Karte 4111 1111 1111 1111 wurde belastet.", 1, language="de"),
     Letter("Is my order on its way?", "Hi, did order A-104733 leave the warehouse?", 7, channel="chat"),
     Letter("Discount code does not work", "Code SPRING gives an error.", 3, channel="chat"),
-    Letter("Hello? Anybody there?", "I am waiting for twenty minutes now.", 2, channel="chat"),
+    Letter("Hello? Anybody there?", "I wait for twenty minutes now.", 2, channel="chat", leaves_after=2),
     Letter("Question about the warranty", "How long is the warranty of a chair?", 1, channel="chat"),
     Letter("API returns an error", "The lamp API answers 403 since this morning.", 3, plan="pro"),
     Letter("asdf qwer", "asdf asdf asdf", 1),
     Letter("Change the invoice address", "Please put my company's address on invoice 20931.", 2),
-    Letter("Lamp offline after maintenance", "All my lamps went offline last night.", 1, plan="pro"),
-    Letter("Complaint about the courier", "The courier threw the parcel over the fence.", 1),
+    Letter("Lamp offline after maintenance", "All my lamps went offline last night.", 0, plan="pro"),
+    Letter("Complaint about the courier", "The courier threw the parcel over the fence.", 0),
     Letter("A wish: dark mode", "Your app is too bright at night.", 3),
     Letter("Thank you!", "The new chair is great, and so was your help.", 4),
 )
+
+# The desk's own work, which no customer asked for.
+HOUSEKEEPING = Ticket(0, "", Letter("Canned replies", ""))
 
 
 def inbox(count: int, seed: int) -> list[Ticket]:
@@ -63,5 +71,6 @@ def inbox(count: int, seed: int) -> list[Ticket]:
     more = max(0, count - len(letters))
     letters += draw.choices(LETTERS, [letter.weight for letter in LETTERS], k=more)
     return [
-        Ticket(number, draw.choice(CUSTOMERS), letter) for number, letter in enumerate(letters[:count], start=1)
+        Ticket(number, draw.choice(CUSTOMERS), letter)
+        for number, letter in enumerate(letters[:count], start=1)
     ]

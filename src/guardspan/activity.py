@@ -1,7 +1,7 @@
 """Calls under way, through the metrics API: a call that never ends has no span that could tell of it.
 
-Both instruments are observed: starting and ending a call touches two dictionaries and no lock, neither
-ours nor the SDK's. A call may end inside the garbage collector, on a thread that holds such a lock.
+Both instruments are observed: starting or ending a call touches two dictionaries and no lock, neither ours
+nor the SDK's. A call may end in the garbage collector, on a thread that holds such a lock.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from guardspan import semconv
 
 MAX_NAMES = 1_000
-"""How many (library, name) are told apart; those beyond share the name ``(other)``."""
+"""How many (library, name) are told apart; those beyond share the name :data:`OTHER` of their library."""
 OTHER = "(other)"
 
 _Calls = dict[int, float]
-"""Start of each call of one (library, name) that is under way, in seconds, by its number."""
-
-_all: weakref.WeakSet[Activity] = weakref.WeakSet()
+"""The start, in seconds, of each call under way of one (library, name), by the call's number."""
 
 
 class Activity:
     """Reports how many calls are under way and how old the oldest is, per library and name.
 
+    A (library, name) seen once is reported until :meth:`close`, with 0 when nothing of it is under way.
+    In a forked child it starts from nothing: the parent's calls are not the child's.
+
     Args:
-        meter: where the instruments are made.
+        meter: where the instruments are made; several Activities on one meter share them.
         clock: seconds, monotonic.
     """
 
@@ -39,13 +40,9 @@ class Activity:
         self._clock = clock
         self._numbers = itertools.count()
         self._calls: dict[tuple[str, str], _Calls] = {}
-        self._closed = False
-        active, age = (_description(name) for name in (semconv.CALLS_ACTIVE, semconv.CALLS_OLDEST_AGE))
-        meter.create_observable_up_down_counter(
-            active.name, [self._observe_active], active.unit, active.meaning
-        )
-        meter.create_observable_gauge(age.name, [self._observe_age], age.unit, age.meaning)
-        _all.add(self)
+        _everyone.add(self)
+        self._observer = _observer_of(meter)
+        self._observer.activities[id(self)] = self
 
     def started(self, library: str, name: str) -> object:
         """Count a call in; returns the handle that :meth:`ended` takes."""
@@ -62,43 +59,90 @@ class Activity:
         calls.pop(number, None)
 
     def close(self) -> None:
-        """Stop reporting; the metrics API cannot take an instrument back, so ours fall silent."""
-        self._closed = True
+        """Stop reporting."""
+        self._observer.activities.pop(id(self), None)
+        self._calls = {}
+
+    def ages(self) -> dict[tuple[str, str], list[float]]:
+        """The ages, in seconds, of the calls under way by (library, name); empty where there are none now."""
+        now = self._clock()
+        # Copies of a dictionary are made in one step, whatever other threads do to it.
+        return {
+            key: [max(now - start, 0.0) for start in calls.copy().values()]
+            for key, calls in self._calls.copy().items()
+        }
+
+    def forget(self) -> None:
+        """Start from nothing."""
         self._calls = {}
 
     def _series(self, library: str, name: str) -> _Calls:
         key = (library, name) if len(self._calls) < MAX_NAMES else (library, OTHER)
         return self._calls.setdefault(key, {})
 
+
+class _Observer:
+    """The two instruments of one meter. The metrics API takes no instrument back, so they outlive Activities.
+
+    Nor does the SDK take the callbacks of a second instrument of the same name: Activities that follow one
+    another on a meter, or stand side by side, must share the first one's.
+    """
+
+    def __init__(self, meter: Meter) -> None:
+        self.activities: dict[int, Activity] = {}
+        self.meter = weakref.ref(meter)
+        described = {metric.name: metric for metric in semconv.METRICS}
+        active, age = described[semconv.CALLS_ACTIVE], described[semconv.CALLS_OLDEST_AGE]
+        meter.create_observable_up_down_counter(
+            active.name, [self._observe_active], active.unit, active.meaning
+        )
+        meter.create_observable_gauge(age.name, [self._observe_age], age.unit, age.meaning)
+
     def _observe_active(self, _: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(len(calls), attributes) for attributes, calls in self._reported()]
+        return [Observation(len(ages), _attributes(key)) for key, ages in self._ages().items()]
 
     def _observe_age(self, _: CallbackOptions) -> Iterable[Observation]:
-        now = self._clock()
-        return [
-            Observation(max(now - min(starts), 0.0) if (starts := list(calls.values())) else 0.0, attributes)
-            for attributes, calls in self._reported()
-        ]
+        return [Observation(max(ages, default=0.0), _attributes(key)) for key, ages in self._ages().items()]
 
-    def _reported(self) -> list[tuple[dict[str, str], _Calls]]:
-        if self._closed:
-            return []
-        return [
-            ({semconv.LIBRARY: library, semconv.NAME: name}, calls)
-            for (library, name), calls in list(self._calls.items())
-        ]
-
-    def _forget(self) -> None:
-        self._calls = {}
+    def _ages(self) -> dict[tuple[str, str], list[float]]:
+        merged: dict[tuple[str, str], list[float]] = {}
+        for activity in self.activities.copy().values():
+            for key, ages in activity.ages().items():
+                merged.setdefault(key, []).extend(ages)
+        return merged
 
 
-def _description(name: str) -> semconv.Metric:
-    return next(metric for metric in semconv.METRICS if metric.name == name)
+_everyone: weakref.WeakSet[Activity] = weakref.WeakSet()
+_observers: weakref.WeakSet[_Observer] = weakref.WeakSet()
+"""Kept alive by the instruments that call them back, and so by their meters."""
+
+
+def _observer_of(meter: Meter) -> _Observer:
+    real = _real(meter)
+    for observer in list(_observers):
+        known = observer.meter()
+        if known is not None and _real(known) is real:
+            return observer
+    observer = _Observer(meter)
+    _observers.add(observer)
+    return observer
+
+
+def _real(meter: Meter) -> object:
+    """The meter behind the API's stand-in; those made before a provider is set all become the same one."""
+    if not hasattr(meter, "_real_meter"):
+        return meter
+    return meter._real_meter or type(meter)
+
+
+def _attributes(key: tuple[str, str]) -> dict[str, str]:
+    library, name = key
+    return {semconv.LIBRARY: library, semconv.NAME: name}
 
 
 def _forget_the_parents_calls() -> None:
-    for activity in list(_all):
-        activity._forget()
+    for activity in list(_everyone):
+        activity.forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -22,9 +22,9 @@ def parser() -> argparse.ArgumentParser:
         "--version", action="version", version=f"guardspan {distribution_version('guardspan')}"
     )
     commands = main_parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (report, redact, doctor):
+    for name, module in {"report": report, "redact": redact, "doctor": doctor}.items():
         module.add_parser(commands)
-        commands.choices[module.COMMAND].set_defaults(run=module.run)
+        commands.choices[name].set_defaults(run=module.run)
     return main_parser
 
 

@@ -19,7 +19,6 @@ from guardspan.pricing import PricesError, load_prices
 from guardspan.settings import Settings, environment_faults
 from guardspan.telemetry import distribution_version
 
-COMMAND = "doctor"
 Level = Literal["ok", "note", "problem"]
 
 _EXPORTERS = {"otlp", "otlp_proto_grpc", "otlp_proto_http", "console", "none"}
@@ -39,7 +38,7 @@ class Finding:
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     added = commands.add_parser(
-        COMMAND,
+        "doctor",
         help="check this environment: would it work, and what would mend it",
         description="Checks what is installed and configured. Exit code 1 when something would not work.",
     )

@@ -7,80 +7,65 @@ serves a model of another's. A missing output count is no hindrance where output
 
 genai-prices takes half a second to import and 65 µs or more to price: it is imported when the first priced
 response is seen (or by :meth:`Pricer.warm`), and its rates are looked up once per provider and model.
-Python's own import lock keeps that import from happening twice at once. Only its bundled prices are used:
-no download, and none of what an application may have set through ``genai_prices.UpdatePrices``.
+Python's own import lock keeps that import from happening twice at once.
 """
 
 from __future__ import annotations
 
+import codecs
 import fnmatch
-import json
+import importlib
 import logging
 import math
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from decimal import Decimal
-from functools import cached_property
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from guardspan.safety import Quietly
+from guardspan.safety import Quietly, report
+from guardspan.tariffs import MILLION, Rates, Source, Tariff, Usage, genai_id, identity_of, listed
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, ModelPrice
+    from pydantic_core import ErrorDetails
+
+__all__ = (
+    "ModelRates",
+    "Price",
+    "PriceTable",
+    "Pricer",
+    "PricesError",
+    "Source",
+    "Usage",
+    "load_prices",
+    "provider_name",
+)
 
 _log = logging.getLogger("guardspan")
-_pricing = Quietly("price a response")
 _warming = Quietly("load the prices")
 
-Source = Literal["provider", "genai-prices", "custom"]
-
-_MILLION = 1_000_000
 _MAX_RESOLVED = 1_000
 _MAX_FILE_BYTES = 10_000_000
+_MAX_FAULTS = 20
 _UNRESOLVED: Any = object()
 
-# Names of LiteLLM and of OpenTelemetry, to ids of genai-prices; a name that is such an id needs no entry.
-_GENAI_IDS = {
-    "text-completion-openai": "openai",
-    "azure": "azure",
-    "azure_text": "azure",
-    "azure_ai": "azure",
-    "azure.ai.openai": "azure",
-    "azure.ai.inference": "azure",
-    "az.ai.openai": "azure",
-    "az.ai.inference": "azure",
-    "anthropic_text": "anthropic",
-    "bedrock": "aws",
-    "bedrock_converse": "aws",
-    "aws.bedrock": "aws",
-    "aws_bedrock": "aws",
-    "vertex_ai": "google",
-    "vertex_ai_beta": "google",
-    "gemini": "google",
-    "gcp.vertex_ai": "google",
-    "gcp.gemini": "google",
-    "gcp.gen_ai": "google",
-    "google-gla": "google",
-    "google-vertex": "google",
-    "mistral_ai": "mistral",
-    "cohere_chat": "cohere",
-    "xai": "x-ai",
-    "x_ai": "x-ai",
-    "groq": "groq",
-    "deepseek": "deepseek",
-    "openrouter": "openrouter",
-    "perplexity": "perplexity",
-    "together_ai": "together",
-    "fireworks_ai": "fireworks",
-    "moonshot": "moonshotai",
-    "voyage": "voyageai",
-    "github_copilot": "github-copilot",
+_DOLLARS = "give US dollars as a number, 0 or more"
+_MENDS = {
+    "missing": "add it",
+    "extra_forbidden": "remove it, or mend its spelling",
+    "float_type": _DOLLARS,
+    "finite_number": _DOLLARS,
+    "greater_than_equal": _DOLLARS,
+    "greater_than": "give a whole number above 0",
+    "int_type": "give a whole number above 0",
+    "json_invalid": "mend the JSON there",
+    "string_type": "give a text in quotes",
+    "string_too_short": "give a name",
+    "model_type": "give an object in braces",
+    "tuple_type": "give a list of models in brackets",
 }
+
 _OTEL_NAMES = {
     "text-completion-openai": "openai",
     "azure": "azure.ai.openai",
@@ -101,31 +86,6 @@ _OTEL_NAMES = {
     "watsonx": "ibm.watsonx.ai",
     "watsonx_text": "ibm.watsonx.ai",
 }
-# Whose models nobody else serves at a price of their own, so that a model's name alone tells its price.
-_CLOSED = frozenset({"openai", "anthropic", "google", "x-ai"})
-# Listed under OpenAI, which does not serve them: behind an OpenAI-compatible server they cost something else.
-_OPEN_WEIGHTS = "gpt-oss"
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The LLM's own counts; None means not known. Input includes its cached parts, output its reasoning."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_creation_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-    def any(self) -> bool:
-        """Whether any tokens were used: a count is above 0."""
-        return bool(
-            self.input_tokens
-            or self.output_tokens
-            or self.cache_read_tokens
-            or self.cache_creation_tokens
-            or self.reasoning_tokens
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +128,12 @@ class ModelRates(BaseModel):
             raise ValueError("has `reasoning` but no `output`; give it")
         return self
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(fnmatch.translate(self.model.lower()))
-
     def fits(self, provider: str | None, names: tuple[str, ...]) -> bool:
         """Whether this entry is for one of a model's ``names`` at ``provider`` (an id of genai-prices)."""
-        if self.provider is not None and _genai_id(self.provider) != provider:
+        if self.provider is not None and genai_id(self.provider) != provider:
             return False
-        return any(self._pattern.match(name) for name in names)
+        wanted = self.model.lower()
+        return wanted in names or any(fnmatch.fnmatchcase(name, wanted) for name in names)
 
 
 class PriceTable(BaseModel):
@@ -185,24 +142,36 @@ class PriceTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     models: tuple[ModelRates, ...] = Field(max_length=10_000)
-    per: Annotated[int, Field(gt=0, strict=True)] = Field(_MILLION, description="tokens that a rate is for")
+    per: Annotated[int, Field(gt=0, strict=True)] = Field(MILLION, description="tokens that a rate is for")
 
-    def tariff(self, provider: str | None, names: tuple[str, ...]) -> _Rates | None:
+    @model_validator(mode="after")
+    def _names_each_model_once(self) -> PriceTable:
+        first: dict[tuple[str, str | None], int] = {}
+        for index, entry in enumerate(self.models):
+            key = (entry.model.lower(), genai_id(entry.provider) if entry.provider else None)
+            if key in first:
+                raise ValueError(
+                    f"models[{index}] is for the same as models[{first[key]}]; remove one of them"
+                )
+            first[key] = index
+        return self
+
+    def tariff(self, provider: str | None, names: tuple[str, ...]) -> Rates | None:
         """The rates of the first entry that fits."""
         entry = next((entry for entry in self.models if entry.fits(provider, names)), None)
         if entry is None:
             return None
-        return _Rates(
+        return Rates(
             "custom",
-            input=self._per_token(entry.input),
-            output=self._per_token(entry.output),
-            cache_read=self._per_token(_either(entry.cache_read, entry.input)) or 0.0,
-            cache_creation=self._per_token(_either(entry.cache_creation, entry.input)) or 0.0,
-            reasoning=self._per_token(_either(entry.reasoning, entry.output)) or 0.0,
+            input=self._per_million(entry.input),
+            output=self._per_million(entry.output),
+            cache_read=self._per_million(_either(entry.cache_read, entry.input)) or 0.0,
+            cache_creation=self._per_million(_either(entry.cache_creation, entry.input)) or 0.0,
+            reasoning=self._per_million(_either(entry.reasoning, entry.output)) or 0.0,
         )
 
-    def _per_token(self, rate: float | None) -> float | None:
-        return None if rate is None else rate / self.per
+    def _per_million(self, rate: float | None) -> float | None:
+        return None if rate is None else rate * (MILLION / self.per)
 
 
 def _either(first: float | None, second: float | None) -> float | None:
@@ -223,17 +192,18 @@ def load_prices(path: Path) -> PriceTable:
     if len(content) > _MAX_FILE_BYTES:
         raise PricesError(f"{path}: is larger than {_MAX_FILE_BYTES} bytes; is it a price table?")
     try:
-        return PriceTable.model_validate(json.loads(content.decode("utf-8-sig")))
-    except UnicodeDecodeError as error:
-        raise PricesError(f"{path}: is not UTF-8 at byte {error.start}; save it as UTF-8") from error
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise PricesError(f"{path}: is no JSON at {place} ({error.msg}); mend it there") from error
+        return PriceTable.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
     except ValidationError as error:
-        faults = [f"{path}: {_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
-        raise PricesError("\n".join(faults)) from error
-    except RecursionError as error:
-        raise PricesError(f"{path}: is nested too deeply; is it a price table?") from error
+        faults = [_fault(path, fault) for fault in error.errors(include_input=False, include_url=False)]
+        more = [f"{path}: and {len(faults) - _MAX_FAULTS} more"] if len(faults) > _MAX_FAULTS else []
+        raise PricesError("\n".join(faults[:_MAX_FAULTS] + more)) from None
+
+
+def _fault(path: Path, fault: ErrorDetails) -> str:
+    """One line: the file, the field, what is wrong and the mend."""
+    message = fault["msg"].removeprefix("Value error, ")
+    mend = _MENDS.get(fault["type"])
+    return f"{path}: {_place(fault['loc'])}: {message}" + (f"; {mend}" if mend else "")
 
 
 def _place(location: tuple[int | str, ...]) -> str:
@@ -244,7 +214,7 @@ def _place(location: tuple[int | str, ...]) -> str:
             place += f"[{part}]"
         else:
             place += f".{part}" if part.isidentifier() and part.isascii() else f".{ascii(part)[:64]}"
-    return place.lstrip(".") or "the whole"
+    return place.lstrip(".") or "the file"
 
 
 class Pricer:
@@ -257,7 +227,7 @@ class Pricer:
 
     def __init__(self, prices_file: Path | None = None) -> None:
         self._table: PriceTable | None = None
-        self._resolved: dict[tuple[str | None, str], _Tariff | None] = {}
+        self._resolved: dict[tuple[str | None, str], Tariff | None] = {}
         if prices_file is not None:
             try:
                 self._table = load_prices(prices_file)
@@ -282,7 +252,7 @@ class Pricer:
             own_cost: US dollars, where the response itself tells.
             at: when it was asked for (now when None): some prices depend on the date or the time of day.
         """
-        with _pricing:
+        try:
             if own_cost is not None and math.isfinite(own_cost) and own_cost >= 0:
                 return Price(float(own_cost), "provider")
             if not model:
@@ -292,20 +262,22 @@ class Pricer:
                 tariff = self._resolve(provider, model)
             usd = tariff.cost(usage, at) if tariff is not None else None
             return Price(usd, tariff.source) if usd is not None else None
-        return None
+        except Exception as error:
+            report("price a response", error)
+            return None
 
     def warm(self) -> None:
         """Import genai-prices now, so that no response has to wait for it; takes up to a second once."""
         with _warming:
-            from genai_prices import data as _  # noqa: F401
+            importlib.import_module("genai_prices.data")
 
-    def _resolve(self, provider: str | None, model: str) -> _Tariff | None:
-        identity, names = _identity(provider, model.lower())
-        tariff: _Tariff | None = None
+    def _resolve(self, provider: str | None, model: str) -> Tariff | None:
+        identity, names = identity_of(provider, model.lower())
+        tariff: Tariff | None = None
         if self._table is not None:
             tariff = self._table.tariff(identity, names)
         if tariff is None:
-            tariff = _listed(identity, names)
+            tariff = listed(identity, names)
         if len(self._resolved) >= _MAX_RESOLVED:
             self._resolved = {}
         self._resolved[(provider, model)] = tariff
@@ -315,176 +287,3 @@ class Pricer:
 def provider_name(litellm_name: str) -> str:
     """LiteLLM's name of a provider as an OpenTelemetry ``gen_ai.provider.name``; an unknown one unchanged."""
     return _OTEL_NAMES.get(litellm_name, litellm_name)
-
-
-def _genai_id(provider: str) -> str:
-    name = provider.lower().strip()
-    return _GENAI_IDS.get(name, name)
-
-
-def _identity(provider: str | None, model: str) -> tuple[str | None, tuple[str, ...]]:
-    """The provider's id, and the names by which the model may be listed: as given, and without its prefix.
-
-    A prefix stands in for a provider that is not known only if it is a router's name, not a mere
-    organisation's as in ``moonshotai/Kimi-K2``: those weights may be served by anyone.
-    """
-    prefix, slash, rest = model.partition("/")
-    identity = _genai_id(provider) if provider else None
-    of_prefix = _genai_id(prefix)
-    if identity is None and slash and (prefix in _GENAI_IDS or of_prefix in _CLOSED):
-        identity = of_prefix
-    if rest and of_prefix == identity:
-        return identity, (model, rest)
-    return identity, (model,)
-
-
-class _Tariff(Protocol):
-    """Something that knows what tokens cost."""
-
-    @property
-    def source(self) -> Source: ...
-
-    def cost(self, usage: Usage, at: datetime | None) -> float | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Rates:
-    """Flat rates in US dollars per token, and per request; input or output is None where it has no rate."""
-
-    source: Source
-    input: float | None
-    output: float | None
-    cache_read: float
-    cache_creation: float
-    reasoning: float
-    request: float = 0.0
-
-    def cost(self, usage: Usage, at: datetime | None) -> float | None:
-        counts = _counts(usage, self.input is not None, self.output is not None)
-        if counts is None:
-            return None
-        taken, made, read, created, thought = counts
-        return (
-            (taken - read - created) * (self.input or 0.0)
-            + read * self.cache_read
-            + created * self.cache_creation
-            + (made - thought) * (self.output or 0.0)
-            + thought * self.reasoning
-            + self.request
-        )
-
-
-def _counts(usage: Usage, input_rate: bool, output_rate: bool) -> tuple[int, int, int, int, int] | None:
-    """Input, output, cache read, cache creation, reasoning; None where they cannot be priced rightly."""
-    taken, made = usage.input_tokens, usage.output_tokens
-    if (taken is None and input_rate) or (made is None and output_rate):
-        return None
-    taken, made = taken or 0, made or 0
-    read, created = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
-    thought = usage.reasoning_tokens or 0
-    if read + created > taken or thought > made or min(read, created, thought) < 0:
-        return None
-    if (taken and not input_rate) or (made and not output_rate):
-        return None
-    return taken, made, read, created, thought
-
-
-class _Tiered:
-    """A price of genai-prices that depends on how many tokens were used; genai-prices itself works it out."""
-
-    source: Source = "genai-prices"
-
-    def __init__(self, prices: ModelPrice) -> None:
-        self._prices = prices
-
-    def cost(self, usage: Usage, at: datetime | None) -> float | None:
-        counts = _counts(usage, _charges(self._prices, "input"), _charges(self._prices, "output"))
-        return None if counts is None else float(_total(self._prices, *counts))
-
-
-class _Dated:
-    """A model of genai-prices whose price depends on the date or the time of day."""
-
-    source: Source = "genai-prices"
-
-    def __init__(self, model: ModelInfo) -> None:
-        self._model = model
-        self._last: tuple[ModelPrice, _Tariff | None] | None = None
-
-    def cost(self, usage: Usage, at: datetime | None) -> float | None:
-        prices = self._model.get_prices(at or datetime.now(timezone.utc))
-        last = self._last
-        if last is None or last[0] is not prices:
-            last = self._last = (prices, _tariff(prices))
-        return last[1].cost(usage, at) if last[1] is not None else None
-
-
-def _listed(provider: str | None, names: tuple[str, ...]) -> _Tariff | None:
-    """What genai-prices lists of a model; None when it does not list it."""
-    model = next(_found(provider, names), None)
-    if model is None:
-        return None
-    prices = model.prices
-    return _Dated(model) if isinstance(prices, list) else _tariff(prices)
-
-
-def _found(provider: str | None, names: tuple[str, ...]) -> Iterator[ModelInfo]:
-    from genai_prices.data import providers
-    from genai_prices.data_snapshot import DataSnapshot
-
-    if provider is not None and all(listed.id != provider for listed in providers):
-        return
-    for name in names:
-        try:
-            # A snapshot of its own each time, since it keeps whatever name it was ever asked for.
-            snapshot = DataSnapshot(providers=providers, from_auto_update=False)
-            listed, model = snapshot.find_provider_model(name, None, provider, None)
-        except LookupError:
-            continue
-        if listed.id == "openai" and name.startswith(_OPEN_WEIGHTS):
-            continue
-        if provider is not None or listed.id in _CLOSED:
-            yield model
-
-
-def _tariff(prices: ModelPrice) -> _Tariff | None:
-    """Rates of a price, measured by what genai-prices makes of a million tokens of each kind."""
-    from genai_prices.types import TieredPrices
-
-    charges_input, charges_output = _charges(prices, "input"), _charges(prices, "output")
-    if not charges_input and not charges_output:
-        return None
-    if any(isinstance(rate, TieredPrices) for rate in vars(prices).values()):
-        return _Tiered(prices)
-    request = _total(prices)
-
-    def per_token(*counts: int) -> float:
-        return float((_total(prices, *counts) - request) / _MILLION)
-
-    return _Rates(
-        "genai-prices",
-        input=per_token(_MILLION) if charges_input else None,
-        output=per_token(0, _MILLION) if charges_output else None,
-        cache_read=per_token(_MILLION, 0, _MILLION),
-        cache_creation=per_token(_MILLION, 0, 0, _MILLION),
-        reasoning=per_token(0, _MILLION, 0, 0, _MILLION),
-        request=float(request),
-    )
-
-
-def _charges(prices: ModelPrice, direction: Literal["input", "output"]) -> bool:
-    return getattr(prices, f"{direction}_mtok", None) is not None
-
-
-def _total(
-    prices: ModelPrice, taken: int = 0, made: int = 0, read: int = 0, created: int = 0, thought: int = 0
-) -> Decimal:
-    """US dollars by genai-prices' own reckoning."""
-    from genai_prices import Usage as GenaiUsage
-
-    counts = {"input_tokens": taken, "output_tokens": made}
-    counts |= {"cache_read_tokens": read, "cache_write_tokens": created}
-    if getattr(prices, "output_reasoning_mtok", None) is not None:
-        counts["output_reasoning_tokens"] = thought
-    total: Decimal = prices.calc_price(GenaiUsage(**counts))["total_price"]
-    return total

@@ -111,9 +111,11 @@ def unmended(logs: Sequence[Any], actions: Mapping[int, str]) -> list[Any]:
 
 
 def seen_by_application(error: BaseException) -> BaseException:
-    """The exception that leaves the guard: Guardrails unwraps some of its own on the way."""
-    unwrapped = getattr(error, "original_exception", None)
-    return unwrapped if isinstance(unwrapped, BaseException) else error
+    """The exception that leaves the guard: Guardrails unwraps some of its own, and only those, on the way."""
+    if type(error).__module__.startswith("guardrails."):
+        unwrapped = getattr(error, "original_exception", None)
+        return unwrapped if isinstance(unwrapped, BaseException) else error
+    return error
 
 
 def classify(error: BaseException, *, from_llm: bool, began: bool, ambient: int | None) -> Failure:

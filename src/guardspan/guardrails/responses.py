@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +11,9 @@ from guardspan.views import Response
 
 _MAX_NAME = 256
 _MAX_REASONS = 16
+_MAX_COUNT = 1 << 40
+_MAX_USD = 1e9
+"""A server can send any number, and one that an exporter cannot encode would lose a whole batch of spans."""
 
 
 def read_response(response: Any) -> Response | None:
@@ -19,26 +21,35 @@ def read_response(response: Any) -> Response | None:
     if response is None or isinstance(response, str | bytes):
         return None
     hidden = _get(response, "_hidden_params")
-    usage = _get(response, "usage")
+    usage = _get(response, "usage") or _get(hidden, "usage")
+    counts = read_usage(usage)
     return Response(
         model=_text(_get(response, "model")),
         provider=_provider(hidden),
         response_id=_text(_get(response, "id")),
         finish_reasons=_finish_reasons(_get(response, "choices")),
-        usage=read_usage(usage),
-        cost_usd=_cost(usage, hidden),
+        usage=counts,
+        cost_usd=_cost(usage, hidden, counts),
     )
 
 
 def read_usage(usage: Any) -> Usage:
-    """Token counts in OpenAI's forms (chat completions, responses) and in LiteLLM's Anthropic fields."""
+    """Token counts in OpenAI's forms (chat completions, responses) and in LiteLLM's Anthropic fields.
+
+    LiteLLM writes 0 for what it was not told. No request has no input, and an answer without output has a
+    total that says so; any other 0 is not known.
+    """
     if usage is None:
         return Usage()
     read = _first(usage, "prompt_tokens_details", "input_tokens_details")
     written = _first(usage, "completion_tokens_details", "output_tokens_details")
+    input_tokens = _count(_first(usage, "prompt_tokens", "input_tokens")) or None
+    output_tokens = _count(_first(usage, "completion_tokens", "output_tokens"))
+    if not output_tokens and (input_tokens is None or _get(usage, "total_tokens") != input_tokens):
+        output_tokens = None
     return Usage(
-        input_tokens=_count(_first(usage, "prompt_tokens", "input_tokens")),
-        output_tokens=_count(_first(usage, "completion_tokens", "output_tokens")),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
         cache_read_tokens=_either(_get(read, "cached_tokens"), _get(usage, "cache_read_input_tokens")),
         cache_creation_tokens=_either(
             _get(read, "cache_creation_tokens"), _get(usage, "cache_creation_input_tokens")
@@ -92,7 +103,7 @@ def _first(holder: Any, *names: str) -> Any:
 
 def _count(value: Any) -> int | None:
     """A token count, or None for what cannot be one."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT:
         return value
     return None
 
@@ -119,14 +130,18 @@ def _finish_reasons(choices: Any) -> tuple[str, ...]:
     return tuple(reason for reason in reasons if reason)[:_MAX_REASONS]
 
 
-def _cost(usage: Any, hidden: Any) -> float | None:
-    """The price that the response itself carries: the provider's in its usage, else LiteLLM's."""
-    for value in (_get(usage, "cost"), _get(hidden, "response_cost")):
-        if _is_price(value):
-            return float(value)
-    return None
+def _cost(usage: Any, hidden: Any, counts: Usage) -> float | None:
+    """The price that the response itself carries: the provider's in its usage, else LiteLLM's.
+
+    LiteLLM's own bill, which it may write into the usage as well, holds only where all tokens are known.
+    """
+    told, billed = _get(usage, "cost"), _get(hidden, "response_cost")
+    complete = counts.input_tokens is not None and counts.output_tokens is not None
+    if _is_price(told) and (complete or told != billed):
+        return float(told)
+    return float(billed) if _is_price(billed) and complete else None
 
 
 def _is_price(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0
+    return number and 0 <= value <= _MAX_USD

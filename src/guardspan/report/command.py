@@ -1,0 +1,214 @@
+"""``guardspan report``: its arguments, and what it does with them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import importlib.util
+import io
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from guardspan.report.aggregate import make_report
+from guardspan.report.model import Report
+from guardspan.report.period import parse_since
+from guardspan.report.reading import PathMissing, Progress, SpanFiles, find_files
+from guardspan.report.text import plain, plain_lines
+from guardspan.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+COMMAND = "report"
+HOW_TO_RECORD = (
+    "No spans of guardspan's were found. Record some by running your application with\n"
+    '  pip install "guardspan[files]"\n'
+    "  OTEL_TRACES_EXPORTER=guardspan_file opentelemetry-instrument python app.py\n"
+    "which writes to .guardspan (or GUARDSPAN_DIR), then run guardspan report in the same folder."
+)
+
+
+class CommandFault(Exception):
+    """Why the command cannot be carried out, with the mend."""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the sub-command ``report``; ``arguments.run(arguments)`` then returns the exit code."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        COMMAND,
+        help="what the calls cost and why they failed",
+        description="Cost and failure views of the files that the exporter guardspan_file wrote.",
+    )
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        type=Path,
+        metavar="PATH",
+        help="files or folders (default: GUARDSPAN_DIR or .guardspan)",
+    )
+    parser.add_argument(
+        "--since", type=_since, default=0, metavar="WHEN", help="30m, 24h, 7d, 2w, or an ISO date (UTC)"
+    )
+    parser.add_argument(
+        "--by",
+        choices=("name", "model", "team", "status"),
+        default="name",
+        help="group by this (default: name)",
+    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write one self-contained HTML page")
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts instead of tables")
+    parser.add_argument(
+        "--call", metavar="ID", help="print one Call as a tree: its id or the beginning of it, or a trace id"
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _since(value: str) -> int:
+    try:
+        return parse_since(value)
+    except (ValueError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(f"{plain(value)!r} {error}") from None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out ``guardspan report``; returns the exit code: 0, or 2 with a message on standard error."""
+    try:
+        _check(arguments)
+        with _without_cycle_collection():
+            _run_report(arguments) if arguments.call is None else _run_call(arguments)
+        sys.stdout.flush()
+    except (CommandFault, PathMissing) as fault:
+        _say("guardspan report: " + "\n".join(plain_lines(str(fault))))
+        return 2
+    except BrokenPipeError:
+        # The reader has had enough; Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Find faults before anything is read."""
+    if arguments.call is not None and (arguments.json or arguments.html or arguments.since):
+        raise CommandFault("--call goes with PATH only; leave out --json, --html and --since")
+    if arguments.html is not None:
+        _need("pygal")
+        _check_target(arguments.html)
+    if not arguments.json:
+        _need("rich")
+
+
+def _need(module: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise CommandFault(f'{module} is not installed; install it with: pip install "guardspan[report]"')
+
+
+def _check_target(path: Path) -> None:
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise CommandFault(f"--html {path} is a folder; name a file in it")
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise CommandFault(f"--html {path}: {folder} is no folder that may be written to; name another one")
+
+
+@contextlib.contextmanager
+def _without_cycle_collection() -> Iterator[None]:
+    """What is read holds no cycles, and looking for some takes a fifth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _files(arguments: argparse.Namespace) -> list[Path]:
+    """The files to read; without PATH a folder that is not there yet is an empty one."""
+    if arguments.paths:
+        return find_files(arguments.paths)
+    folder = Settings.from_environment().dir
+    return find_files([folder]) if folder.exists() else []
+
+
+def _run_report(arguments: argparse.Namespace) -> None:
+    found = _files(arguments)
+    with _progress(found) as progress:
+        report = make_report(SpanFiles(found, arguments.since, progress), arguments.by)
+    if arguments.html is not None:
+        _write_html(report, arguments.html)
+    if arguments.json:
+        sys.stdout.write(report.model_dump_json(indent=2) + "\n")
+    else:
+        _show(report)
+    if not report.sources.spans:
+        _say(_why_nothing(report))
+    if arguments.html is not None:
+        _say(f"HTML page: {plain(str(arguments.html))}")
+
+
+def _why_nothing(report: Report) -> str:
+    if report.sources.earlier_spans:
+        earlier = report.sources.earlier_spans
+        return f"No spans of guardspan's since then; {earlier:,} are older. Leave out --since to see them."
+    return HOW_TO_RECORD
+
+
+def _write_html(report: Report, path: Path) -> None:
+    from guardspan.report.html import write_page
+
+    try:
+        write_page(report, path)
+    except OSError as error:
+        raise CommandFault(f"{path} cannot be written ({error.strerror}); name another file") from None
+
+
+def _show(report: Report) -> None:
+    from guardspan.report.terminal import show
+
+    show(report, _console())
+
+
+def _run_call(arguments: argparse.Namespace) -> None:
+    from guardspan.report.tree import CallNotFound, find_tree
+
+    found = _files(arguments)
+    try:
+        with _progress(found, times=2) as progress:
+            tree = find_tree(found, arguments.call, progress)
+    except CallNotFound as fault:
+        raise CommandFault(str(fault)) from None
+    _console().print(tree)
+
+
+def _console() -> Console:
+    """A console on standard output that replaces what the encoding there lacks."""
+    from rich.console import Console
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    return Console(highlight=False, emoji=False, markup=False)
+
+
+@contextlib.contextmanager
+def _progress(files: Sequence[Path], times: int = 1) -> Iterator[Progress | None]:
+    """A bar on standard error when a person is watching it."""
+    if not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    total = times * sum(file.stat().st_size for file in files if file.exists())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)  # noqa: T201

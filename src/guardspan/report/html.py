@@ -1,0 +1,281 @@
+"""The report as one HTML page that loads nothing and runs nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from xml.etree.ElementTree import Element
+
+from guardspan.report import charts, text
+from guardspan.report.markup import Content, element, html, table
+from guardspan.report.model import CallSummary, Durations, Figures, Report
+
+MAX_ROWS = 100
+_ID_LENGTH = 12
+
+Rows = list[list[Content]]
+
+
+def write_page(report: Report, path: Path) -> None:
+    """Write the page whole or not at all; only its owner may read it.
+
+    Raises:
+        OSError: the file cannot be written; nothing is left behind.
+    """
+    page = render(report).encode("utf-8")
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(page)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def render(report: Report) -> str:
+    """The page."""
+    template = Template(files("guardspan.report").joinpath("page.html").read_text("utf-8"))
+    return template.substitute(
+        facts=html(*_facts(report)),
+        body=_body(report) if report.sources.spans else html(_nothing()),
+        faults=html(*_faults(report)),
+        generated=html(element("time", text.moment(report.generated) + " UTC")),
+    )
+
+
+def _facts(report: Report) -> list[Element]:
+    sources = report.sources
+    facts = [
+        text.plural(report.totals.calls, "Call"),
+        f"{text.plural(sources.files, 'file')}, {text.size(sources.bytes)}",
+    ]
+    if report.first is not None:
+        facts.insert(0, f"{text.moment(report.first)} to {text.moment(report.last)} UTC")
+    if report.since is not None:
+        facts.append(f"since {text.moment(report.since)} UTC")
+    return [element("li", fact) for fact in facts]
+
+
+def _nothing() -> Element:
+    return element(
+        "section",
+        element("h2", "Nothing recorded yet"),
+        element("p", "No spans of guardspan's were found. Run your application with"),
+        element("pre", "OTEL_TRACES_EXPORTER=guardspan_file opentelemetry-instrument python app.py"),
+        element("p", "and make this page again in the same folder."),
+        classes="panel empty",
+    )
+
+
+def _body(report: Report) -> str:
+    totals = report.totals
+    return "".join(
+        [
+            html(_cards(report)),
+            '<div class="grid">',
+            _chart("Spend per day", "money wide", charts.spend_per_day(report), "No Iteration has a price."),
+            _chart(f"Calls by status and {report.by}", "status", charts.statuses(report), "No Calls."),
+            _chart("Failures by class", "failure", charts.failure_classes(totals), "Nothing failed."),
+            _chart(
+                "Failures by validator", "validator", charts.failed_validators(report), "No check failed."
+            ),
+            _chart("Tokens by type", "tokens", charts.tokens(totals), "No Iteration told its tokens."),
+            "</div>",
+            html(*_tables(report)),
+        ]
+    )
+
+
+def _chart(title: str, classes: str, svg: str, otherwise: str) -> str:
+    """Only what the charting library made is put in as it is; it escapes its labels itself."""
+    body = f'<div class="drawing">{svg}</div>' if svg else html(element("p", otherwise, classes="quiet"))
+    return f'<section class="panel chart {classes}">{html(element("h2", title))}{body}</section>'
+
+
+def _cards(report: Report) -> Element:
+    totals = report.totals
+    tokens = text.total(*(number for _, number in totals.tokens.named()))
+    passed = totals.statuses.passed
+    cards = [
+        _card("Spend", text.usd(totals.spend_usd), text.plural(totals.iterations, "Iteration")),
+        _card(
+            "Wasted", text.usd(totals.wasted_usd), _of(totals.wasted_usd, totals.spend_usd, "of the spend")
+        ),
+        _card(
+            "Cost per passed Call",
+            text.usd(totals.cost_per_passed_call_usd),
+            "all spend by Calls that passed",
+        ),
+        _card("Calls passed", text.share(passed, totals.calls), f"{passed:,} of {totals.calls:,}"),
+        _card(
+            "Re-asked",
+            text.percent(totals.reask_rate),
+            f"{totals.reasked_calls:,} of {totals.llm_calls:,} with an LLM",
+        ),
+        _card("Tokens", text.short_count(tokens), "of all types"),
+        _card("Stuck Calls", text.count(totals.stuck), _costing(totals)),
+        _card("Without a price", text.count(totals.unpriced), "Iterations missing from the spend"),
+    ]
+    return element("div", *cards, classes="cards")
+
+
+def _reasked(totals: Figures) -> str:
+    return f"{totals.reasked_calls:,} of {totals.llm_calls:,} with an LLM"
+
+
+def _of(part: float | None, whole: float | None, words: str) -> str:
+    known = text.share(part, whole)
+    return words if known == text.NONE else f"{known} {words}"
+
+
+def _costing(totals: Figures) -> str:
+    return (
+        "the same failure three times in a row"
+        if not totals.stuck
+        else f"they cost {text.usd(totals.stuck_usd)}"
+    )
+
+
+def _card(name: str, value: str, note: str) -> Element:
+    return element(
+        "div",
+        element("div", name, classes="name"),
+        element("div", value, classes="value"),
+        element("div", note, classes="note"),
+        classes="card",
+    )
+
+
+def _tables(report: Report) -> list[Element]:
+    panels = [_groups(report)]
+    halves = [make(report) for make, rows in _HALVES if rows(report)]
+    panels.append(element("div", *halves, classes="grid halves"))
+    if report.stuck_calls:
+        note = "The same failure three or more times in a row: re-asking did not help."
+        panels.append(_calls("Stuck Calls", note, report.stuck_calls))
+    if report.latest_failures:
+        note = "guardspan report --call ID shows one as a tree."
+        panels.append(_calls("Latest failures", note, report.latest_failures))
+    return panels
+
+
+def _panel(title: str, note: str, *contents: Content) -> Element:
+    notes = [element("p", note, classes="quiet")] if note else []
+    return element("section", element("h2", title), *notes, *contents, classes="panel")
+
+
+def _groups(report: Report) -> Element:
+    heads = [
+        report.by.capitalize(), "Calls", "Passed", "Failed", "Error", "Spend", "Wasted", "$ / passed",
+        "Re-asked", "Tokens in", "Tokens out", "Unpriced", "Stuck", "Limit", "Abandoned", "p50", "p95",
+    ]  # fmt: skip
+    rows: Rows = [[_name(group.key), *_group_cells(group)] for group in report.groups[:MAX_ROWS]]
+    rest = len(report.groups) - len(rows)
+    note = f"{rest:,} more are in the output of --json." if rest > 0 else ""
+    return _panel(f"By {report.by}", note, table(heads, rows))
+
+
+def _name(name: str) -> Element:
+    return element("span", name, title=name, classes="foreign")
+
+
+def _group_cells(group: Figures) -> list[str]:
+    tokens, statuses, durations = group.tokens, group.statuses, group.durations
+    return [
+        text.count(group.calls),
+        text.share(statuses.passed, group.calls),
+        text.count(statuses.failed),
+        text.count(statuses.error),
+        text.usd(group.spend_usd),
+        text.usd(group.wasted_usd),
+        text.usd(group.cost_per_passed_call_usd),
+        text.percent(group.reask_rate),
+        text.short_count(text.total(tokens.input, tokens.cache_read, tokens.cache_creation)),
+        text.short_count(text.total(tokens.output, tokens.reasoning)),
+        text.count(group.unpriced),
+        text.count(group.stuck),
+        text.count(group.limit_reached),
+        text.count(group.abandoned),
+        text.seconds(durations.p50 if durations else None),
+        text.seconds(durations.p95 if durations else None),
+    ]
+
+
+def _durations(durations: Durations) -> list[str]:
+    return [text.seconds(each) for each in (durations.mean, durations.p50, durations.p95, durations.max)]
+
+
+def _slowest(report: Report) -> Element:
+    rows: Rows = [
+        [_name(guard.name), text.count(guard.calls), *_durations(guard)] for guard in report.slowest_guards
+    ]
+    return _panel("Slowest guards", "", table(["Name", "Calls", "Mean", "p50", "p95", "Longest"], rows))
+
+
+def _validators(report: Report) -> Element:
+    rows: Rows = [
+        [
+            _name(entry.validator),
+            text.count(entry.checks),
+            text.count(entry.failed),
+            text.share(entry.failed, entry.checks),
+            text.count(entry.undecided),
+            *_durations(entry.durations)[1:],
+        ]
+        for entry in report.validators[:MAX_ROWS]
+    ]
+    heads = ["Validator", "Checks", "Failed", "Rate", "Undecided", "p50", "p95", "Longest"]
+    return _panel("Validators", "", table(heads, rows))
+
+
+def _unpriced(report: Report) -> Element:
+    rows: Rows = [
+        [_name(entry.model), _name(entry.provider), text.count(entry.iterations)]
+        for entry in report.unpriced_models
+    ]
+    note = "Their tokens count, their cost is missing. GUARDSPAN_PRICES takes a price table of your own."
+    return _panel("Models without a price", note, table(["Model", "Provider", "Iterations"], rows, words=2))
+
+
+def _calls(title: str, note: str, calls: Sequence[CallSummary]) -> Element:
+    heads = ["Call", "Began (UTC)", "Name", "Status", "Class", "Failed validators", "Iterations", "Cost"]
+    return _panel(title, note, table(heads, [_call_cells(call) for call in calls], words=6))
+
+
+def _call_cells(call: CallSummary) -> list[Content]:
+    return [
+        element("code", (call.call_id or call.trace_id)[:_ID_LENGTH]),
+        text.moment(call.started),
+        _name(call.name),
+        element("span", call.status, classes="badge " + call.status.replace(" ", "-")),
+        call.failure_class or text.NONE,
+        ", ".join(call.failed_validators) or text.NONE,
+        text.count(call.iterations),
+        text.usd(call.cost_usd),
+    ]
+
+
+def _faults(report: Report) -> list[Element]:
+    faults = report.faults
+    if not faults.count:
+        return []
+    rows: Rows = [[_name(f.file), text.count(f.line), f.what] for f in faults.told]
+    note = (
+        f"{faults.files:,} files, {faults.lines:,} lines, {faults.spans:,} spans and {faults.values:,} values "
+        "could not be read and are in no figure above. The first of them:"
+    )
+    return [_panel("Left out", note, table(["File", "Line", "What is wrong"], rows, words=3))]
+
+
+_HALVES: list[tuple[Callable[[Report], Element], Callable[[Report], Sequence[object]]]] = [
+    (_slowest, lambda report: report.slowest_guards),
+    (_validators, lambda report: report.validators),
+    (_unpriced, lambda report: report.unpriced_models),
+]

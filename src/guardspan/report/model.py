@@ -1,0 +1,170 @@
+"""The report as data: what ``guardspan report --json`` prints. ``docs/report-json.md`` describes it.
+
+Absent is null, never 0: an amount is null when nothing of its kind is known, and 0 when it is known to be 0.
+Amounts are US dollars, durations seconds, times ISO 8601 in UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from guardspan.report.faults import Faults
+from guardspan.report.reading import Sources
+
+SCHEMA_VERSION = 1
+By = Literal["name", "model", "team", "status"]
+OTHER = "(other)"
+"""The group that takes what is beyond the bound on the number of groups."""
+
+
+class Statuses(BaseModel):
+    """Calls by status."""
+
+    passed: int = Field(0, description="`pass`")
+    failed: int = Field(0, description="`fail`")
+    error: int = Field(0, description="`error`")
+    not_run: int = Field(0, description="`not run`")
+    unknown: int = Field(0, description="no status on the span")
+
+
+class Tokens(BaseModel):
+    """Tokens by type, disjoint: their sum is the total. Null: no Iteration told."""
+
+    input: int | None = Field(None, description="input without its cached parts")
+    output: int | None = Field(None, description="output without reasoning")
+    cache_read: int | None = Field(None, description="input read from a cache")
+    cache_creation: int | None = Field(None, description="input written to a cache")
+    reasoning: int | None = Field(None, description="output spent on reasoning")
+
+    def named(self) -> list[tuple[str, int | None]]:
+        """Names for people and counts, in the order in which people expect them."""
+        return [
+            ("input", self.input),
+            ("cache read", self.cache_read),
+            ("cache written", self.cache_creation),
+            ("output", self.output),
+            ("reasoning", self.reasoning),
+        ]
+
+
+class Durations(BaseModel):
+    """How long something took, in seconds; the quantiles within 2.5 %."""
+
+    mean: float
+    p50: float
+    p95: float
+    max: float
+
+
+class FailureCount(BaseModel):
+    """How often one failure class was met."""
+
+    failure_class: str = Field(description="the class; `(other)` beyond 100 of them")
+    iterations: int = Field(description="Iterations that ended in it, retried or not")
+    calls: int = Field(description="Calls that ended in it")
+
+
+class Figures(BaseModel):
+    """The figures of one group of Calls, or of all."""
+
+    calls: int = Field(description="Calls")
+    statuses: Statuses
+    iterations: int = Field(description="Iterations")
+    spend_usd: float | None = Field(description="what the priced Iterations cost")
+    wasted_usd: float | None = Field(description="the part of it on Iterations whose outcome is `wasted`")
+    cost_per_passed_call_usd: float | None = Field(description="`spend_usd` by the Calls that passed")
+    tokens: Tokens
+    unpriced: int = Field(description="Iterations that used tokens and have no price: missing from the spend")
+    llm_calls: int = Field(description="Calls that had an LLM to ask")
+    reasked_calls: int = Field(description="Calls with at least one re-ask")
+    reask_rate: float | None = Field(description="`reasked_calls` by `llm_calls`")
+    limit_reached: int = Field(description="Calls that used up their re-asks and did not pass")
+    stuck: int = Field(description="Calls with the same failure three or more times in a row")
+    stuck_usd: float | None = Field(description="what those cost, by their own sums")
+    abandoned: int = Field(description="Calls whose consumer left early")
+    redactions: int = Field(description="substrings replaced, on Calls and Iterations")
+    redaction_failures: int = Field(description="values dropped because their redaction failed")
+    durations: Durations | None = Field(description="of the Calls")
+    failures: list[FailureCount] = Field(description="by class, most frequent first")
+
+
+class Group(Figures):
+    """The figures of one name, model, team or status."""
+
+    key: str = Field(description="the name, model, team or status; `(other)` beyond 2,000 of them")
+
+
+class GuardDurations(Durations):
+    """How long the Calls of one guard or agent took."""
+
+    name: str
+    calls: int
+
+
+class ValidatorFigures(BaseModel):
+    """The figures of one validator."""
+
+    validator: str = Field(description="its name; `(other)` beyond 1,000 of them")
+    checks: int = Field(description="Validator spans: one per validator, place and Iteration")
+    passed: int
+    failed: int
+    undecided: int = Field(description="it raised, or never finished")
+    durations: Durations
+
+
+class Day(BaseModel):
+    """Calls begun and money spent in one day, UTC."""
+
+    day: date | None = Field(description="null: all days beyond 3,660 of them")
+    calls: int
+    used_usd: float | None = Field(description="on Iterations that were used")
+    wasted_usd: float | None = Field(description="on Iterations that were wasted")
+    other_usd: float | None = Field(description="on Iterations that do not tell their outcome")
+
+
+class UnpricedModel(BaseModel):
+    """A model whose tokens could not be priced."""
+
+    model: str
+    provider: str
+    iterations: int
+
+
+class CallSummary(BaseModel):
+    """One Call; `guardspan report --call CALL_ID` shows all of it."""
+
+    call_id: str | None
+    name: str
+    started: datetime
+    status: str
+    iterations: int | None
+    cost_usd: float | None
+    failure_class: str | None
+    failed_validators: list[str]
+    trace_id: str
+
+
+class Report(BaseModel):
+    """Everything that `guardspan report` shows."""
+
+    schema_version: Literal[1] = Field(1, description="raised when a field changes its meaning or goes")
+    generated: datetime
+    since: datetime | None = Field(description="spans that began earlier are left out; null: none")
+    first: datetime | None = Field(description="begin of the earliest span; null: no span")
+    last: datetime | None = Field(description="end of the latest span")
+    sources: Sources
+    faults: Faults
+    totals: Figures
+    by: By = Field(description="what `groups` are made by")
+    groups: list[Group] = Field(description="dearest first")
+    slowest_guards: list[GuardDurations] = Field(description="by p95, at most 20")
+    validators: list[ValidatorFigures] = Field(description="most failures first")
+    days: list[Day] = Field(description="oldest first; days without spans are left out")
+    unpriced_models: list[UnpricedModel] = Field(description="most Iterations first, at most 100")
+    stuck_calls: list[CallSummary] = Field(description="dearest first, at most 20")
+    latest_failures: list[CallSummary] = Field(
+        description="Calls that ended in `fail` or `error`, latest first, at most 10"
+    )

@@ -1,0 +1,123 @@
+"""Words and numbers for people; and the one place where foreign text is made harmless.
+
+Names, models and evidence were written by applications and models. A terminal obeys escape sequences,
+and both terminals and browsers obey marks that turn the order of writing: every such character is shown
+as its number.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime
+
+NONE = "\N{EN DASH}"
+"""What is not known."""
+_HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_THIN = "\N{NARROW NO-BREAK SPACE}"
+
+
+def plain(text: str) -> str:
+    """The text with every control, format, private, unassigned or line-breaking character as its number."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(character) for character in text)
+
+
+def plain_lines(text: str) -> list[str]:
+    """The same for text of several lines."""
+    return [plain(line.expandtabs(4)) for line in text.replace("\r\n", "\n").split("\n")]
+
+
+def _shown(character: str) -> str:
+    if unicodedata.category(character) not in _HARMFUL:
+        return character
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def usd(amount: float | None) -> str:
+    """Cents where they say enough, else three significant digits at least: $12.34, $0.00123."""
+    if amount is None:
+        return NONE
+    if amount == 0:
+        return "$0"
+    if amount >= 1:
+        return f"${amount:,.2f}"
+    if amount >= 0.01:
+        return f"${amount:.4f}"
+    return f"${amount:.3g}" if amount >= 0.0001 else f"${amount:.1e}"
+
+
+def count(number: int | None) -> str:
+    """A whole number, its thousands parted."""
+    return NONE if number is None else f"{number:,}"
+
+
+def short_count(number: int | None) -> str:
+    """A whole number in four characters or so: 950, 1.2k, 34k, 5.6M."""
+    if number is None:
+        return NONE
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            value = number / size
+            return f"{value:.1f}{unit}" if value < 10 else f"{value:.0f}{unit}"
+    return str(number)
+
+
+def total(*numbers: int | None) -> int | None:
+    """The sum of what is known; None when nothing is."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def share(part: float | None, whole: float | None) -> str:
+    """A share in per cent, where it is known and there is a whole."""
+    if part is None or not whole:
+        return NONE
+    return percent(part / whole)
+
+
+def percent(rate: float | None) -> str:
+    """A rate in per cent; 0 and 100 only where they are exact."""
+    if rate is None:
+        return NONE
+    if rate in (0, 1):
+        return f"{rate * 100:.0f}{_THIN}%"
+    mark = "<" if rate < 0.001 else ">" if 0.999 < rate < 1 else ""
+    return f"{mark}{min(max(rate, 0.001), 0.999) * 100:.1f}{_THIN}%"
+
+
+def seconds(duration: float | None) -> str:
+    """A duration: 850 µs, 12 ms, 1.25 s, 3 min 20 s, 2 h 5 min."""
+    if duration is None:
+        return NONE
+    if duration < 0.001:
+        return f"{duration * 1e6:.0f}{_THIN}µs"
+    if duration < 1:
+        return f"{duration * 1e3:.3g}{_THIN}ms"
+    if duration < 60:
+        return f"{duration:.3g}{_THIN}s"
+    minutes, rest = divmod(round(duration), 60)
+    if minutes < 60:
+        return f"{minutes}{_THIN}min {rest}{_THIN}s"
+    return f"{minutes // 60:,}{_THIN}h {minutes % 60}{_THIN}min"
+
+
+def size(amount: int) -> str:
+    """Bytes: 850 B, 1.2 kB, 64 MB."""
+    value, unit = float(amount), "B"
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            break
+        value /= 1000
+    return f"{value:.3g}{_THIN}{unit}" if value < 1000 else f"{value:.0f}{_THIN}{unit}"
+
+
+def moment(time: datetime | None) -> str:
+    """Date and time to the minute; the zone is told once, in the header."""
+    return NONE if time is None else time.strftime("%Y-%m-%d %H:%M")
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
