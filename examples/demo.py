@@ -52,12 +52,10 @@ def _demonstrate(folder: Path, tickets: int) -> None:
     _title("The support desk answers its mail, under opentelemetry-instrument")
     record(data, ["--tickets", str(tickets)])
     _title("What the calls cost, and why they failed")
-    run("guardspan", "report", _shown(data))
-    run("guardspan", "report", _shown(data), "--html", _shown(page), quiet=True)
-    _title("The same as a page")
-    print(f"open   {_shown(page)}")
-    print("\nOne call as a tree of its steps (ID: from the list of slowest calls, or from --json):")
-    print(f"run    {_shown(COMMANDS / 'guardspan')} report {_shown(data)} --call ID")
+    run("guardspan", "report", _shown(data), "--html", _shown(page))
+    _title("Next")
+    print(f"the same as a page          {_shown(page)}")
+    print(f"one call, step by step      {_shown(COMMANDS / 'guardspan')} report {_shown(data)} --call ID")
 
 
 def record(data: Path, arguments: Sequence[str]) -> None:
@@ -81,16 +79,11 @@ def application_environment(home: Path, data: Path) -> dict[str, str]:
     return inherited | offline | RECORDING | {"GUARDSPAN_DIR": str(data)}
 
 
-def run(
-    command: str, *arguments: str, environment: dict[str, str] | None = None, quiet: bool = False
-) -> None:
+def run(command: str, *arguments: str, environment: dict[str, str] | None = None) -> None:
     """Run a command that is installed beside this Python. Raises StepFailed if it is absent or fails."""
-    output = subprocess.DEVNULL if quiet else None
     sys.stdout.flush()
     try:
-        ended = subprocess.run(
-            [str(COMMANDS / command), *arguments], cwd=ROOT, env=environment, stdout=output, check=False
-        )
+        ended = subprocess.run([str(COMMANDS / command), *arguments], cwd=ROOT, env=environment, check=False)
     except OSError as error:
         raise StepFailed(
             f"cannot start {command} ({error.strerror}); make the environment: make env"

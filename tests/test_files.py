@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from guardspan import files, safety
 from guardspan.files import MAX_LINE, GuardspanFileExporter
 
+Make = Callable[..., GuardspanFileExporter]
 SECRET = "sentinel-in-content"
 
 
@@ -70,7 +71,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make(folder: Path) -> Iterator[Callable[..., GuardspanFileExporter]]:
+def make(folder: Path) -> Iterator[Make]:
     """Makes exporters and shuts them down."""
     made: list[GuardspanFileExporter] = []
 
@@ -104,9 +105,7 @@ def test_the_sdk_makes_it_by_its_name_and_without_arguments(
     assert names(folder) == ["a"]
 
 
-def test_lines_are_what_the_official_codec_reads(
-    folder: Path, make: Callable[..., GuardspanFileExporter]
-) -> None:
+def test_lines_are_what_the_official_codec_reads(folder: Path, make: Make) -> None:
     """A line is one OTLP JSON request, with 64-bit integers as strings, as collectors expect."""
     (span,) = spans("a", whole=1, part=0.25, yes=True, many=("x", "y"))
     make().export([span])
@@ -115,15 +114,13 @@ def test_lines_are_what_the_official_codec_reads(
     (read,) = scope.spans
     assert read.trace_id == span.context.trace_id.to_bytes(16, "big")
     assert read.start_time_unix_nano == span.start_time
-    assert [(entry.key, entry.value.int_value) for entry in read.attributes][0] == ("whole", 1)
+    assert (read.attributes[0].key, read.attributes[0].value.int_value) == ("whole", 1)
     assert lines(folder)[0]["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"][0]["value"] == {
         "intValue": "1"
     }
 
 
-def test_files_and_folder_are_for_their_owner_only(
-    folder: Path, make: Callable[..., GuardspanFileExporter]
-) -> None:
+def test_files_and_folder_are_for_their_owner_only(folder: Path, make: Make) -> None:
     """Nobody else on the machine can read what was recorded, and it does not get into a repository."""
     make().export(spans("a"))
     (path,) = folder.glob("*.jsonl")
@@ -133,9 +130,7 @@ def test_files_and_folder_are_for_their_owner_only(
     assert f"-{os.getpid()}-" in path.name
 
 
-def test_a_folder_of_the_users_own_is_left_as_it_is(
-    folder: Path, make: Callable[..., GuardspanFileExporter]
-) -> None:
+def test_a_folder_of_the_users_own_is_left_as_it_is(folder: Path, make: Make) -> None:
     """No `.gitignore` appears in a folder that was there before."""
     folder.mkdir(mode=0o755)
     make().export(spans("a"))
@@ -143,9 +138,7 @@ def test_a_folder_of_the_users_own_is_left_as_it_is(
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
 
 
-def test_a_process_without_spans_leaves_no_file(
-    folder: Path, make: Callable[..., GuardspanFileExporter]
-) -> None:
+def test_a_process_without_spans_leaves_no_file(folder: Path, make: Make) -> None:
     """Making and closing an exporter writes nothing."""
     make().shutdown()
     assert not folder.exists()
@@ -164,9 +157,7 @@ def test_the_folder_stays_the_same_when_the_application_changes_its_own(
     assert names(tmp_path / "here") == ["a"]
 
 
-def test_a_new_file_is_begun_before_the_limit(
-    folder: Path, make: Callable[..., GuardspanFileExporter]
-) -> None:
+def test_a_new_file_is_begun_before_the_limit(folder: Path, make: Make) -> None:
     """No file grows past its limit, and no span is lost by rotation."""
     exporter = make(file_limit=4096)
     for number in range(30):
@@ -177,9 +168,7 @@ def test_a_new_file_is_begun_before_the_limit(
     assert sorted(names(folder)) == sorted(f"s{number}" for number in range(30))
 
 
-def test_the_oldest_files_go_and_the_newest_spans_stay(
-    folder: Path, make: Callable[..., GuardspanFileExporter]
-) -> None:
+def test_the_oldest_files_go_and_the_newest_spans_stay(folder: Path, make: Make) -> None:
     """The folder keeps its limit; what is in it is the latest."""
     exporter = make(file_limit=4096, dir_limit=16_384)
     for number in range(100):
@@ -190,9 +179,7 @@ def test_the_oldest_files_go_and_the_newest_spans_stay(
     assert kept == [f"s{number:02}" for number in range(100 - len(kept), 100)]
 
 
-def test_a_file_that_a_live_process_writes_stays(
-    folder: Path, make: Callable[..., GuardspanFileExporter]
-) -> None:
+def test_a_file_that_a_live_process_writes_stays(folder: Path, make: Make) -> None:
     """Only closed files make room; those of others in the folder are no concern of ours."""
     first = make(file_limit=4096, dir_limit=8192)
     first.export(spans("held"))
@@ -210,9 +197,7 @@ def test_a_file_that_a_live_process_writes_stays(
 
 
 @pytest.mark.parametrize("remove", [lambda folder: next(folder.glob("*.jsonl")).unlink(), shutil.rmtree])
-def test_a_file_that_vanishes_is_begun_anew(
-    folder: Path, make: Callable[..., GuardspanFileExporter], remove: Callable[[Path], None]
-) -> None:
+def test_a_file_that_vanishes_is_begun_anew(folder: Path, make: Make, remove: Callable[[Path], None]) -> None:
     """Somebody tidies up while the application runs: the next spans are in a new file."""
     exporter = make()
     exporter.export(spans("before"))
@@ -222,7 +207,7 @@ def test_a_file_that_vanishes_is_begun_anew(
 
 
 def test_a_descriptor_that_means_another_file_is_not_written_to(
-    folder: Path, tmp_path: Path, make: Callable[..., GuardspanFileExporter]
+    folder: Path, tmp_path: Path, make: Make
 ) -> None:
     """A daemon closes all descriptors and opens its own: its file stays as it is."""
     exporter = make()
@@ -254,9 +239,7 @@ def test_a_descriptor_that_means_another_file_is_not_written_to(
         ("nul \x00 stays", "nul \x00 stays"),
     ],
 )
-def test_text_that_is_none_is_mended(
-    folder: Path, make: Callable[..., GuardspanFileExporter], text: str, written: str
-) -> None:
+def test_text_that_is_none_is_mended(folder: Path, make: Make, text: str, written: str) -> None:
     """A lone surrogate becomes U+FFFD, in which form every reader takes the line; all else stays."""
     assert make().export(spans("a", text=text)) is SpanExportResult.SUCCESS
     assert texts(folder) == [written]
@@ -264,9 +247,7 @@ def test_text_that_is_none_is_mended(
     assert path.read_bytes().isascii()
 
 
-def test_lines_stay_within_what_a_collector_reads(
-    folder: Path, make: Callable[..., GuardspanFileExporter]
-) -> None:
+def test_lines_stay_within_what_a_collector_reads(folder: Path, make: Make) -> None:
     """A large batch is parted, so that no line passes 1 MiB unless a single span does."""
     batch = spans(*(f"s{number}" for number in range(100)), text="x" * 40_000)
     huge = spans("huge", text="x" * (MAX_LINE + 1))
@@ -284,7 +265,7 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, folder: Pat
         GuardspanFileExporter(directory=folder)
 
 
-def test_nothing_is_written_after_shutdown(folder: Path, make: Callable[..., GuardspanFileExporter]) -> None:
+def test_nothing_is_written_after_shutdown(folder: Path, make: Make) -> None:
     """Late spans fail, and shutting down twice is no fault."""
     exporter = make()
     exporter.export(spans("a"))
@@ -295,7 +276,7 @@ def test_nothing_is_written_after_shutdown(folder: Path, make: Callable[..., Gua
 
 
 def test_a_folder_that_cannot_be_is_a_failure_told_once(
-    folder: Path, make: Callable[..., GuardspanFileExporter], faults: Callable[[], list[str]]
+    folder: Path, make: Make, faults: Callable[[], list[str]]
 ) -> None:
     """The application goes on; the log says where and why, once, and holds no content."""
     folder.write_text("a file stands where the folder should be")
@@ -310,7 +291,7 @@ def test_a_folder_that_cannot_be_is_a_failure_told_once(
 
 
 def test_a_fault_of_our_own_does_not_get_out(
-    make: Callable[..., GuardspanFileExporter],
+    make: Make,
     faults: Callable[[], list[str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -367,7 +348,7 @@ def in_child(work: Callable[[], None]) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_fork_gets_a_file_of_its_own(folder: Path, make: Callable[..., GuardspanFileExporter]) -> None:
+def test_a_fork_gets_a_file_of_its_own(folder: Path, make: Make) -> None:
     """Parent and child never share a file, and the parent's goes on after the child has ended."""
     exporter = make()
     exporter.export(spans("parent 1"))
@@ -382,9 +363,7 @@ def test_a_fork_gets_a_file_of_its_own(folder: Path, make: Callable[..., Guardsp
     assert len(list(folder.glob("*.jsonl"))) == 2
 
 
-def test_a_lock_held_while_forking_does_not_stop_the_child(
-    folder: Path, make: Callable[..., GuardspanFileExporter]
-) -> None:
+def test_a_lock_held_while_forking_does_not_stop_the_child(folder: Path, make: Make) -> None:
     """Another thread may be writing at that moment; the child has locks of its own."""
     exporter = make()
     with exporter._lock:
@@ -396,7 +375,7 @@ def _assert_written(exporter: GuardspanFileExporter) -> None:
     assert exporter.export(spans("child")) is SpanExportResult.SUCCESS
 
 
-def test_spans_that_wait_are_written_once(folder: Path, make: Callable[..., GuardspanFileExporter]) -> None:
+def test_spans_that_wait_are_written_once(folder: Path, make: Make) -> None:
     """What the parent's batch processor holds while forking is written by the parent alone."""
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(make(), schedule_delay_millis=60_000))

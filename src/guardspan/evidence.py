@@ -24,6 +24,7 @@ _MAX_ANCHORS = 64
 _MANY_LINES = 4_000
 _EDGE_LINES = 1_000
 _NEAR_LINES = 12
+_LINES_BEFORE = 4
 _LAST_CHARACTERS = 65_536
 _MAX_PERIOD = 6
 _MAIN_ANCHORS = 6
@@ -141,10 +142,9 @@ _CONTROLS = re.compile(
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
 _BLANK_LINES = re.compile(r"\n\s*\n")
-_HOME = re.compile(
-    r"(?<![\w.~-])(?:(?:/home|(?:/mnt/[a-z])?/Users)/[^\s/\\~:\"'<>|*?]+|/root(?=/)"
-    r"|[A-Za-z]:(?P<s>\\\\?|/)Users(?P=s)[^\s/\\~:\"'<>|*?]+)"
-)
+_NAME = r"[^\s/\\~:\"'<>|*?]+"
+_HOME = re.compile(rf"/(?<![\w.~-]/)(?:(?:home|(?:mnt/[a-z]/)?Users)/{_NAME}|root(?=/))")
+_WINDOWS_HOME = re.compile(rf"\b[A-Za-z]:(\\\\?|/)Users\1{_NAME}")
 _X = "[0-9a-fA-F]"
 _MONTH = "[JFMASONDjfmasond](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)[a-z]{0,6}"
 _CLOCK = r"[0-9]\d?:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|z|UTC|GMT|[+-]\d\d:?\d\d))?(?: [AaPp][Mm])?"
@@ -162,84 +162,6 @@ _VOLATILE = re.compile(
     r"|[cmrst](?:all|hatcmpl|eq|esp|sg|un|oolu|race|pan)[_-][0-9A-Za-z]{12,}|gw\d{1,3}"
     r"|([Pp](?:id|ID|rocess)(?: [Ii][Dd])?(?:: |[ :=#])|[Tt](?:id|ID|hread)(?:: |[ :=#])|[Gg]oroutine )\d+"
     r")\b"
-    r"|==\d+==|@[0-9a-f]{6,8}\b"
-    r"|/(?:private/)?(?:tmp|var/tmp|var/folders|dev/shm)/[^\s\"'`<>()\[\]{},;:|]+"
-    r"|~\\{1,2}AppData\\{1,2}Local\\{1,2}Temp\\{1,2}[^\s\"'`<>()\[\]{},;:|]+",
-    re.ASCII,
-)
-_VOLATILE_AT_ALL.search(folded) else folded
-
-
-def sha256_hex(text: str) -> str:
-    """SHA-256 (64 hex digits) of the text as UTF-8; a lone surrogate counts as U+FFFD."""
-    return hashlib.sha256(_encodable(text).encode()).hexdigest()
-
-
-def failure_digest(failure_class: str, parts: Sequence[str]) -> str:
-    """SHA-256 (64 hex digits) of the canonical JSON (RFC 8785) of a failure's class and normalised words.
-
-    Args:
-        failure_class: one of the contract's classes.
-        parts: the failure's own words, one entry per failed check, redacted; their order does not matter,
-            since checks may run side by side.
-    """
-    failure = {"class": failure_class, "parts": sorted(map(normalise, parts))}
-    return hashlib.sha256(rfc8785.dumps(failure)).hexdigest()
-
-
-class Repeats:
-    """Counts equal digests in a row within one Call."""
-
-    __slots__ = ("_last", "_row", "_stuck")
-
-    def __init__(self) -> None:
-        self._last: str | None = None
-        self._row = 0
-        self._stuck = False
-
-    def add(self, digest: str | None) -> int:
-        """How often ``digest`` has now come in a row: 1 the first time; 0 for None, which ends the row."""
-        self._row = 0 if digest is None else self._row + 1 if digest == self._last else 1
-        self._last = digest
-        self._stuck = self._stuck or self._row >= 3
-        return self._row
-
-    @property
-    def stuck(self) -> bool:
-        """Whether one digest came three times in a row, ever."""
-        return self._stuck
-
-
-def _compiled(pattern: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(pattern, options)
-
-
-# Terminal codes (ECMA-48 sequences, also in their 8-bit forms), then every control that is left of them.
-_CONTROLS = re.compile(
-    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
-    "|(?:\x1b[\\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\\\|\x9c)"
-    "|\x1b[ -/]*[0-~]"
-    "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-)
-_BLANK_LINES = re.compile(r"\n\s*\n")
-_HOME = re.compile(
-    r"(?<![\w.~-])(?:(?:/home|(?:/mnt/[a-z])?/Users)/[^\s/\\~:\"'<>|*?]+|/root(?=/)"
-    r"|[A-Za-z]:(?P<s>\\\\?|/)Users(?P=s)[^\s/\\~:\"'<>|*?]+)"
-)
-_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
-_CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:z|utc|gmt|[+-]\d\d:?\d\d))?(?: [ap]m)?"
-_UNIT = r"(?:ns|[uµμ]s|ms|s|secs?|seconds?|mins?|minutes?|hours?|milliseconds?|microseconds?|nanoseconds?)"
-_VOLATILE = re.compile(
-    rf"(?i)\b(?:[0-9a-f]{{8}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{12}}"
-    rf"|\d{{4}}[-/]\d\d[-/]\d\d[t ]{_CLOCK}|\d{{8}}t\d{{6}}z?"
-    rf"|\d{{1,2}}[ /-]{_MONTH}[ /-]\d{{4}}[ :]{_CLOCK}|{_MONTH} \d{{1,2}} {_CLOCK}(?: \d{{4}})?"
-    rf"|(\d+m ?\d+(?:\.\d+)?s|\d+h ?\d+m(?: ?\d+s)?|\d+(?:\.\d+)?(?:e[+-]?\d+)? ?{_UNIT}|{_CLOCK})"
-    r"|at 0x[0-9a-f]{6,16}|0x[0-9a-f]{9,16}"
-    r"|(?:req|chatcmpl|msg|resp|run|call|toolu|trace|span)[_-][0-9a-z]{12,}|gw\d{1,3}"
-    r"|((?:pid|tid|process|thread|goroutine)(?: id)?(?:[ :=#]|: ))\d+"
-    r"|[0-9a-f]{12,})\b"
     r"|==\d+==|@[0-9a-f]{6,8}\b"
     r"|/(?:private/)?(?:tmp|var/tmp|var/folders|dev/shm)/[^\s\"'`<>()\[\]{},;:|]+"
     r"|~\\{1,2}AppData\\{1,2}Local\\{1,2}Temp\\{1,2}[^\s\"'`<>()\[\]{},;:|]+",
@@ -283,8 +205,11 @@ def _clean(text: str) -> str:
 
 
 def _relative(text: str) -> str:
-    if "/home/" in text or "Users" in text or "/root/" in text:
-        return _HOME.sub("~", text)
+    """The text with a user's folder as ``~``, whoever that is."""
+    if ":\\" in text or ":/Users/" in text:
+        text = _WINDOWS_HOME.sub("~", text)
+    if "/home/" in text or "/Users/" in text or "/root/" in text:
+        text = _HOME.sub("~", text)
     return text
 
 
@@ -410,6 +335,7 @@ def _cut(rows: list[_Row], anchors: list[_Anchor], limit: int) -> str:
     selection = _Selection(rows, columns, max(limit, 0))
     for position in _by_worth(list(columns), len(rows)):
         selection.add(position)
+    selection.close_gaps()
     return selection.text(next(iter(columns), 0))
 
 
@@ -417,14 +343,16 @@ def _by_worth(anchors: list[int], count: int) -> Iterator[int]:
     """Positions, the most telling first; some come more than once."""
     if not anchors:
         last, first = iter(range(count - 1, -1, -1)), iter(range(count))
-        for _ in range(count):
-            yield from (next(last, 0), next(last, 0), next(first))
+        for position in first:
+            yield from (next(last, 0), next(last, 0), position)
     for anchor in anchors[:_MAIN_ANCHORS]:
         yield from (anchor, anchor + 1, anchor - 1, anchor + 2)
     yield from anchors
     for radius in range(1, _NEAR_LINES + 1):
         for anchor in anchors:
-            yield from (anchor + radius, anchor - radius)
+            yield anchor + radius
+            if radius <= _LINES_BEFORE:
+                yield anchor - radius
 
 
 class _Selection:
@@ -450,6 +378,12 @@ class _Selection:
         if room >= 0:
             self._chosen[position] = text
             self._room = room
+
+    def close_gaps(self) -> None:
+        """Choose single rows between chosen ones: many are no longer than the mark in their place."""
+        for position in range(len(self._rows)):
+            if not self._gap(position - 1, position) and not self._gap(position + 1, position):
+                self.add(position)
 
     def text(self, first: int) -> str:
         """What is chosen, with marks for what is not; of the row ``first`` what fits, where nothing did."""

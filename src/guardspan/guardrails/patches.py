@@ -39,6 +39,9 @@ _FIRST_STREAM_ARGUMENTS = (
     "output",
 )
 
+_DISABLED = 1
+"""True, and yet not the `True` that an application sets itself, which has to stay when ours is undone."""
+
 _following = Quietly("follow a guard's execution")
 
 
@@ -114,7 +117,7 @@ def patch_guardrails(patches: Patches, telemetry: Telemetry) -> None:
         if name in vars(Validator):
             patches.wrap(Validator, name, _in_executor)
     if telemetry.settings.guardrails_tracing == "off":
-        patches.put(settings, "disable_tracing", True)
+        patches.put(settings, "disable_tracing", _DISABLED)
 
 
 def _execution(call_log: Any = None) -> GuardExecution | None:
