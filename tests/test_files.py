@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -336,7 +337,10 @@ def test_a_full_disk_leaves_whole_lines(folder: Path) -> None:
 
 def in_child(work: Callable[[], None]) -> None:
     """Fork, do the work in the child, and fail when it does; a child that hangs is ended by its own alarm."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Forking a process with threads is what these tests are about.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         code = 1
         try:

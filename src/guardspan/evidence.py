@@ -28,7 +28,7 @@ _LINES_BEFORE = 4
 _LAST_CHARACTERS = 65_536
 _MAX_PERIOD = 6
 _MAIN_ANCHORS = 6
-_LEAST_ROOM = 16
+_LEAST_ROOM = 48
 _MAX_COMBINING = 16
 _JOINER = "\u200d"
 
@@ -85,7 +85,7 @@ def normalise(text: str) -> str:
     if not folded.isprintable():
         folded = " ".join(_CONTROLS.sub("", folded).split())
     folded = _relative(folded)
-    return _VOLATILE.sub(_constant, folded) if _VOLATILE_AT_ALL.search(folded) else folded
+    return _without_volatile(folded) if _VOLATILE_AT_ALL.search(folded) else folded
 
 
 def sha256_hex(text: str) -> str:
@@ -137,14 +137,14 @@ def _compiled(pattern: str) -> Any:
 # Terminal codes (ECMA-48 sequences, also in their 8-bit forms), then every control that is left of them.
 _CONTROLS = re.compile(
     "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
-    "|(?:\x1b[\\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\\\|\x9c)"
+    "|(?:\x1b[\\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x90\x98\x9c-\x9f\n]{0,4096}(?:\x07|\x1b\\\\|\x9c)"
     "|\x1b[ -/]*[0-~]"
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
 _BLANK_LINES = re.compile(r"\n\s*\n")
-_NAME = r"[^\s/\\~:\"'<>|*?]+"
-_HOME = re.compile(rf"/(?<![\w.~-]/)(?:(?:home|(?:mnt/[a-z]/)?Users)/{_NAME}|root(?=/))")
-_WINDOWS_HOME = re.compile(rf"\b[A-Za-z]:(\\\\?|/)Users\1{_NAME}")
+_NAME = r"[^\s/\\~:;,\"'`<>()\[\]{}|*?]+"
+_HOME = re.compile(rf"/(?<![\w.~>-]/)(?:(?:home|(?:mnt/[a-z]/)?Users)/{_NAME}|root(?=/))")
+_WINDOWS_HOME = re.compile(rf"\b[A-Za-z]:(\\\\?|/)Users\1{_NAME}(?:(?: {_NAME}){{1,3}}(?=\1))?")
 _X = "[0-9a-fA-F]"
 _MONTH = "[JFMASONDjfmasond](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)[a-z]{0,6}"
 _CLOCK = r"[0-9]\d?:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|z|UTC|GMT|[+-]\d\d:?\d\d))?(?: [AaPp][Mm])?"
@@ -169,7 +169,7 @@ _VOLATILE = re.compile(
 )
 _VOLATILE_AT_ALL = _compiled(_VOLATILE.pattern)
 """The same pattern in re2, many times as fast where it finds nothing, and much slower where it does."""
-_RANDOM_NAME = re.compile(r"(?i)(?:te?mp|pytest-)[\w-]*\Z")
+_RANDOM_NAME = re.compile(r"tmp\.?\w{6,12}(?:\.\w{1,8})?\Z|pytest-")
 # What compilers, test runners and tracebacks write where something failed.
 _STRONG = _compiled(
     r"(?m)^E {1,8}\S|^(?:FAILED|ERROR|FAIL|FATAL)\b|--- FAIL|^[ \t]*(?:●|✕|✗|✘|×)"
@@ -213,6 +213,14 @@ def _relative(text: str) -> str:
     return text
 
 
+def _without_volatile(text: str) -> str:
+    constant = _VOLATILE.sub(_constant, text)
+    # The name that is left of a temporary path may make something volatile with what follows it.
+    while "<*>/" in constant and constant != text:
+        text, constant = constant, _VOLATILE.sub(_constant, constant)
+    return constant
+
+
 def _constant(match: re.Match[str]) -> str:
     """What stands for something that is another in every run; its surroundings may show that it is not."""
     found = match[0]
@@ -235,7 +243,7 @@ def _temporary(path: str) -> str:
     folders = path.count("/") + path.count("\\")
     if not name or folders < 3 or _RANDOM_NAME.match(name):
         return "<*>"
-    return "<*>" + _VOLATILE.sub(_constant, f"/{name}")
+    return f"<*>/{name}"
 
 
 class _Anchor(NamedTuple):

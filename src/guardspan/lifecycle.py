@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opentelemetry import context as otel_context
@@ -167,11 +167,17 @@ class CallRecorder:
         with _ending:
             self.span.end()
         self._open_iteration = self.last_failure = None
+        self.start = replace(self.start, inputs={})  # a captured context may hold this for longer
 
     @property
     def ended(self) -> bool:
         """Whether :meth:`end` has been called."""
         return not self._ended
+
+    def over(self, context: Context) -> Context:
+        """``context`` with this Call and its span in it; what else the application keeps there stays."""
+        owner = otel_context.get_value(_CALL_KEY, self.context)
+        return otel_context.set_value(_CALL_KEY, owner, set_span_in_context(self.span, context))
 
     def _write(self, result: CallResult) -> None:
         tally = Tally()
@@ -281,6 +287,10 @@ class IterationRecorder:
             self.span.end()
         if self.call.open_iteration is self:
             self.call.iteration_ended(Usage(), None, None)
+
+    def over(self, context: Context) -> Context:
+        """As :meth:`CallRecorder.over`, with the Iteration's span as the current one."""
+        return set_span_in_context(self.span, self.call.over(context))
 
     def _settle(self, result: IterationResult) -> None:
         call = self.call

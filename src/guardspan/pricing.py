@@ -5,8 +5,8 @@ the parts exceed the whole (a provider that counts cached tokens apart from the 
 used in a direction that the price list has no rate for, and when a provider that genai-prices does not know
 serves a model of another's. A missing output count is no hindrance where output costs nothing (embeddings).
 
-genai-prices takes half a second to import and 65 µs or more to price: it is imported when the first priced
-response is seen (or by :meth:`Pricer.warm`), and its rates are looked up once per provider and model.
+genai-prices takes up to half a second to import and 65 µs or more to price: it is imported when the first
+priced response is seen (or by :meth:`Pricer.warm`), and its rates are looked up once per provider and model.
 Python's own import lock keeps that import from happening twice at once.
 """
 

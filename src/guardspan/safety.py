@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+from contextvars import Token
 from types import TracebackType
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context
 
 _log = logging.getLogger("guardspan")
 _reported: set[tuple[str, str]] = set()
@@ -16,6 +20,21 @@ def report(what: str, error: BaseException) -> None:
         return
     _reported.add(kind)
     _log.error("guardspan could not %s (%s); the application is unaffected", *kind)
+
+
+def detach(token: Token[Context]) -> None:
+    """Put back the OpenTelemetry context that was current before, from a coroutine or an async stream.
+
+    One that is given up half-way is closed wherever the garbage collector runs. What was attached has gone
+    with the ``contextvars.Context`` that it was attached in, and OpenTelemetry would log a traceback.
+    """
+    if not isinstance(token, Token):  # a runtime context of the deployment's own
+        otel_context.detach(token)
+        return
+    try:
+        token.var.reset(token)
+    except ValueError:
+        return  # another context, in which there is nothing to put back
 
 
 class Quietly:

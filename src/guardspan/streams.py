@@ -15,7 +15,7 @@ import wrapt
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
-from guardspan.safety import Quietly
+from guardspan.safety import Quietly, detach
 
 if TYPE_CHECKING:
     ObjectProxy = wrapt.ObjectProxy[Any]
@@ -61,7 +61,7 @@ class _Proxy(ObjectProxy):
 
     def _self_leave(self, token: Any) -> None:
         if token is not None:
-            otel_context.detach(token)
+            detach(token)
 
     def _self_item(self, value: Any) -> None:
         with _observing:

@@ -26,6 +26,8 @@ IterationHook = Callable[[Span, IterationView], None]
 
 _MAX_BAGGAGE_KEYS = 16
 _MAX_BAGGAGE_LENGTH = 256
+_OWN_PREFIXES = ("guardspan.", "gen_ai.")
+_OWN_NAMES = frozenset(attribute.name for attribute in semconv.ATTRIBUTES) - {semconv.TEAM}
 _copying = Quietly("copy baggage")
 
 
@@ -88,7 +90,7 @@ class Telemetry:
         chosen: dict[str, str] = {}
         for key in (semconv.TEAM, *self.settings.baggage_keys)[:_MAX_BAGGAGE_KEYS]:
             value = entries.get(key)
-            if isinstance(value, str) and not key.startswith(("guardspan.", "gen_ai.")):
+            if isinstance(value, str) and not key.startswith(_OWN_PREFIXES) and key not in _OWN_NAMES:
                 text = self.content.redactor.redact(clean(value[: 4 * _MAX_BAGGAGE_LENGTH])).text
                 chosen[key] = cut(text, _MAX_BAGGAGE_LENGTH)
         return chosen

@@ -1,4 +1,4 @@
-"""Tokens, model, provider and cost from real HTTP answers: LiteLLM and OpenAI's client, whole and streamed."""
+"""Tokens, model, provider and cost of real HTTP answers, by LiteLLM and by the OpenAI client."""
 
 from __future__ import annotations
 

@@ -235,6 +235,13 @@ def test_quantiles_are_within_their_bound() -> None:
     assert made.mean == pytest.approx(sum(durations) / len(durations))
 
 
+def test_quantiles_of_one_duration_are_that_duration(folder: Path) -> None:
+    """A report of a single Call tells no p95 that is not its own."""
+    with writing(folder) as writer:
+        writer.write(Call("once", "a1", seconds=1.0))
+    assert set(report_of(folder).slowest_guards[0].model_dump(exclude={"name", "calls"}).values()) == {1.0}
+
+
 def test_slowest_guards_come_first(folder: Path) -> None:
     """By p95, whatever the rows are grouped by."""
     with writing(folder) as writer:

@@ -117,7 +117,7 @@ class GuardExecution:
         """Make the open Iteration current; the patch around the step, or the stream, puts back what was."""
         self._open_iteration()
         if self.iteration is not None:
-            otel_context.attach(self.iteration.context)
+            otel_context.attach(self.iteration.over(otel_context.get_current()))
 
     def step_ends(self, error: BaseException | None) -> None:
         """A step that is no stream has returned or raised."""
@@ -182,7 +182,7 @@ class GuardExecution:
         opened = self.recorder.iteration("input")
         if opened is not None:
             self._input = (opened, iteration)
-            otel_context.attach(opened.context)
+            otel_context.attach(opened.over(otel_context.get_current()))
 
     def inputs_end(self, error: BaseException | None) -> None:
         """All messages were accepted, or one was not."""
@@ -297,11 +297,15 @@ class GuardExecution:
     # --- a stream (StreamObserver) -----------------------------------------------------------------
 
     def working(self) -> Context:
-        """The context in which the stream works; the first call begins it."""
+        """The consumer's context, which the LLM sees in the bare run, with the open span in it.
+
+        The first call begins the stream.
+        """
         self.consuming = True
         if self.step is not None and self.iteration is None and not self.step.validates_input:
             self._open_iteration()
-        return self.iteration.context if self.iteration is not None else self.recorder.context
+        recorder = self.iteration if self.iteration is not None else self.recorder
+        return recorder.over(otel_context.get_current())
 
     def item(self, value: Any) -> None:
         """A chunk is about to be handed out; all that is known of a server's stream are its chunks."""

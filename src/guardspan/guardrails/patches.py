@@ -19,7 +19,7 @@ from guardspan import semconv
 from guardspan.guardrails.execution import GuardExecution
 from guardspan.guardrails.guards import GuardRegistry
 from guardspan.lifecycle import current_owner
-from guardspan.safety import Quietly
+from guardspan.safety import Quietly, detach
 from guardspan.streams import ObjectProxy, observe
 from guardspan.telemetry import Telemetry
 from guardspan.views import CallResult
@@ -185,7 +185,7 @@ def _async_entry(opener: _Opener, entry: str) -> Wrapper:
             _failed(execution, error)
             raise
         finally:
-            otel_context.detach(token)
+            detach(token)
         return _returned(execution, result)
 
     return wrapper
@@ -257,7 +257,7 @@ async def _async_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs
         _step_ends(execution, None)
         return result
     finally:
-        otel_context.detach(token)
+        detach(token)
 
 
 def _stream_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

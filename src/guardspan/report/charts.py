@@ -13,6 +13,7 @@ from guardspan.report import text
 from guardspan.report.model import Day, Figures, Report
 
 MAX_BARS = 10
+_MIN_DAYS = 7
 _MAX_DAYS = 62
 _MAX_MONTHS = 36
 _WIDE = 640
@@ -80,19 +81,21 @@ Columns = tuple[list[str], list[list[float]]]
 
 
 def _by_day(days: Sequence[Day]) -> Columns:
-    """Every day from the first to the last, those without spans as well."""
+    """Every day from the first to the last, those without spans as well; a week at least."""
     known = {day.day: day for day in days}
-    first: date = min(day for day in known if day is not None)
-    dates = [first + timedelta(days=number) for number in range(_span(days))]
+    last: date = max(day for day in known if day is not None)
+    dates = [last - timedelta(days=number) for number in reversed(range(max(_span(days), _MIN_DAYS)))]
     return _columns([(each.strftime("%d %b"), [known[each]] if each in known else []) for each in dates])
 
 
 def _by_month(days: Sequence[Day]) -> Columns:
-    months: dict[str, list[Day]] = {}
+    """Every month from the first to the last, the latest three years of them."""
+    months: dict[int, list[Day]] = {}
     for day in days:
         if day.day is not None:
-            months.setdefault(day.day.strftime("%b %Y"), []).append(day)
-    return _columns(list(months.items())[-_MAX_MONTHS:])
+            months.setdefault(day.day.year * 12 + day.day.month - 1, []).append(day)
+    numbers = range(max(min(months), max(months) - _MAX_MONTHS + 1), max(months) + 1)
+    return _columns([(date(n // 12, n % 12 + 1, 1).strftime("%b %Y"), months.get(n, [])) for n in numbers])
 
 
 def _columns(periods: Sequence[tuple[str, Sequence[Day]]]) -> Columns:

@@ -9,7 +9,7 @@ import importlib.util
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 COMMAND = "report"
+_PROGRESS_STEP = 1 << 20
 HOW_TO_RECORD = (
     "No spans of guardspan's were found. Record some by running your application with\n"
     '  pip install "guardspan[files]"\n'
@@ -76,7 +77,7 @@ def _since(value: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry out ``guardspan report``; returns the exit code: 0, or 2 with a message on standard error."""
+    """Carry out ``guardspan report``; the exit code is 0, 2 with a message on standard error, or 130."""
     try:
         _check(arguments)
         with _without_cycle_collection():
@@ -85,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
     except (CommandFault, PathMissing) as fault:
         _say("guardspan report: " + "\n".join(plain_lines(str(fault))))
         return 2
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:
         # The reader has had enough; Python would complain once more when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -170,7 +173,7 @@ def _write_html(report: Report, path: Path) -> None:
 def _show(report: Report) -> None:
     from guardspan.report.terminal import show
 
-    show(report, _console())
+    _print(lambda console: show(report, console))
 
 
 def _run_call(arguments: argparse.Namespace) -> None:
@@ -182,16 +185,22 @@ def _run_call(arguments: argparse.Namespace) -> None:
             tree = find_tree(found, arguments.call, progress)
     except CallNotFound as fault:
         raise CommandFault(str(fault)) from None
-    _console().print(tree)
+    _print(lambda console: console.print(tree))
 
 
-def _console() -> Console:
-    """A console on standard output that replaces what the encoding there lacks."""
+def _print(show: Callable[[Console], None]) -> None:
+    """Print by rich, with what the encoding of standard output lacks replaced.
+
+    What rich makes is written here, since rich itself ends the process when a reader has left.
+    """
     from rich.console import Console
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    return Console(highlight=False, emoji=False, markup=False)
+    console = Console(highlight=False, emoji=False, markup=False)
+    with console.capture() as capture:
+        show(console)
+    sys.stdout.write(capture.get())
 
 
 @contextlib.contextmanager
@@ -204,10 +213,27 @@ def _progress(files: Sequence[Path], times: int = 1) -> Iterator[Progress | None
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    total = times * sum(file.stat().st_size for file in files if file.exists())
+    total = times * sum(map(_size, files))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
-        yield lambda count: bar.advance(task, count)
+        waiting = 0
+
+        def advance(count: int) -> None:
+            """Moving the bar takes longer than reading a short line."""
+            nonlocal waiting
+            waiting += count
+            if waiting >= _PROGRESS_STEP:
+                bar.advance(task, waiting)
+                waiting = 0
+
+        yield advance
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _say(message: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
+from guardspan.report.text import plural
+
 MAX_TOLD = 50
 MAX_TOLD_PER_FILE = 5
 
@@ -32,6 +34,12 @@ class Faults(BaseModel):
     def count(self) -> int:
         """All of them."""
         return self.files + self.lines + self.spans + self.values
+
+    @property
+    def summary(self) -> str:
+        """``1 file, 3 lines``: the counts that are not 0, for people."""
+        counts = {"file": self.files, "line": self.lines, "span": self.spans, "value": self.values}
+        return ", ".join(plural(number, what) for what, number in counts.items() if number)
 
     def tell(self, file: str, line: int | None, what: str) -> None:
         """Keep the words, unless there are enough already; the caller counts."""

@@ -56,13 +56,14 @@ class Money:
 class Sketch:
     """Durations in buckets that grow by 5 %: quantiles within 2.5 %, at most 614 buckets."""
 
-    __slots__ = ("_buckets", "count", "longest", "total")
+    __slots__ = ("_buckets", "count", "longest", "shortest", "total")
 
     def __init__(self) -> None:
         self._buckets: dict[int, int] = {}
         self.count = 0
         self.total = 0.0
         self.longest = 0.0
+        self.shortest = math.inf
 
     def add(self, seconds: float) -> None:
         """Add a duration."""
@@ -71,6 +72,7 @@ class Sketch:
         self.count += 1
         self.total += seconds
         self.longest = max(self.longest, seconds)
+        self.shortest = min(self.shortest, seconds)
 
     def _quantile(self, share: float) -> float:
         rank = share * (self.count - 1)
@@ -79,7 +81,7 @@ class Sketch:
             seen += self._buckets[bucket]
             if seen > rank:
                 middle = math.exp((bucket - 0.5) * _GROWTH)
-                return min(middle, self.longest)
+                return min(max(middle, self.shortest), self.longest)
         return self.longest
 
     def durations(self) -> Durations | None:

@@ -174,7 +174,7 @@ def _panel(title: str, note: str, *contents: Content) -> Element:
 def _groups(report: Report) -> Element:
     heads = [
         report.by.capitalize(), "Calls", "Passed", "Failed", "Error", "Spend", "Wasted", "$ / passed",
-        "Re-asked", "Tokens in", "Tokens out", "Unpriced", "Stuck", "Limit", "Abandoned", "p50", "p95",
+        "Re-asked", "Tokens in", "Tokens out", "Unpriced", "Stuck", "Limit", "Abandoned", "p95",
     ]  # fmt: skip
     rows: Rows = [[_name(group.key), *_group_cells(group)] for group in report.groups[:MAX_ROWS]]
     rest = len(report.groups) - len(rows)
@@ -203,7 +203,6 @@ def _group_cells(group: Figures) -> list[str]:
         text.count(group.stuck),
         text.count(group.limit_reached),
         text.count(group.abandoned),
-        text.seconds(durations.p50 if durations else None),
         text.seconds(durations.p95 if durations else None),
     ]
 
@@ -266,11 +265,8 @@ def _faults(report: Report) -> list[Element]:
     faults = report.faults
     if not faults.count:
         return []
-    rows: Rows = [[_name(f.file), text.count(f.line), f.what] for f in faults.told]
-    note = (
-        f"{faults.files:,} files, {faults.lines:,} lines, {faults.spans:,} spans and {faults.values:,} values "
-        "could not be read and are in no figure above. The first of them:"
-    )
+    rows: Rows = [[_name(fault.file), text.count(fault.line), fault.what] for fault in faults.told]
+    note = f"Could not be read, and is in no figure above: {faults.summary}. The first of them:"
     return [_panel("Left out", note, table(["File", "Line", "What is wrong"], rows, words=3))]
 
 

@@ -23,10 +23,10 @@ OTHER = "(other)"
 class Statuses(BaseModel):
     """Calls by status."""
 
-    passed: int = Field(0, description="`pass`")
-    failed: int = Field(0, description="`fail`")
-    error: int = Field(0, description="`error`")
-    not_run: int = Field(0, description="`not run`")
+    passed: int = Field(0, description="status `pass`")
+    failed: int = Field(0, description="status `fail`")
+    error: int = Field(0, description="status `error`")
+    not_run: int = Field(0, description="status `not run`")
     unknown: int = Field(0, description="no status on the span")
 
 
@@ -53,10 +53,10 @@ class Tokens(BaseModel):
 class Durations(BaseModel):
     """How long something took, in seconds; the quantiles within 2.5 %."""
 
-    mean: float
-    p50: float
-    p95: float
-    max: float
+    mean: float = Field(description="arithmetic mean, seconds")
+    p50: float = Field(description="half took no longer, seconds")
+    p95: float = Field(description="95 % took no longer, seconds")
+    max: float = Field(description="the longest, seconds")
 
 
 class FailureCount(BaseModel):
@@ -71,17 +71,17 @@ class Figures(BaseModel):
     """The figures of one group of Calls, or of all."""
 
     calls: int = Field(description="Calls")
-    statuses: Statuses
+    statuses: Statuses = Field(description="Calls by status")
     iterations: int = Field(description="Iterations")
     spend_usd: float | None = Field(description="what the priced Iterations cost")
     wasted_usd: float | None = Field(description="the part of it on Iterations whose outcome is `wasted`")
     cost_per_passed_call_usd: float | None = Field(description="`spend_usd` by the Calls that passed")
-    tokens: Tokens
+    tokens: Tokens = Field(description="tokens by type")
     unpriced: int = Field(description="Iterations that used tokens and have no price: missing from the spend")
     llm_calls: int = Field(description="Calls that had an LLM to ask")
     reasked_calls: int = Field(description="Calls with at least one re-ask")
     reask_rate: float | None = Field(description="`reasked_calls` by `llm_calls`")
-    limit_reached: int = Field(description="Calls that used up their re-asks and did not pass")
+    limit_reached: int = Field(description="Calls that used up their re-asks without an accepted answer")
     stuck: int = Field(description="Calls with the same failure three or more times in a row")
     stuck_usd: float | None = Field(description="what those cost, by their own sums")
     abandoned: int = Field(description="Calls whose consumer left early")
@@ -100,8 +100,8 @@ class Group(Figures):
 class GuardDurations(Durations):
     """How long the Calls of one guard or agent took."""
 
-    name: str
-    calls: int
+    name: str = Field(description="the guard's or agent's name; `(other)` beyond 2,000 of them")
+    calls: int = Field(description="Calls")
 
 
 class ValidatorFigures(BaseModel):
@@ -109,17 +109,17 @@ class ValidatorFigures(BaseModel):
 
     validator: str = Field(description="its name; `(other)` beyond 1,000 of them")
     checks: int = Field(description="Validator spans: one per validator, place and Iteration")
-    passed: int
-    failed: int
+    passed: int = Field(description="checks that passed")
+    failed: int = Field(description="checks that failed")
     undecided: int = Field(description="it raised, or never finished")
-    durations: Durations
+    durations: Durations = Field(description="of the checks")
 
 
 class Day(BaseModel):
     """Calls begun and money spent in one day, UTC."""
 
     day: date | None = Field(description="null: all days beyond 3,660 of them")
-    calls: int
+    calls: int = Field(description="Calls begun on it")
     used_usd: float | None = Field(description="on Iterations that were used")
     wasted_usd: float | None = Field(description="on Iterations that were wasted")
     other_usd: float | None = Field(description="on Iterations that do not tell their outcome")
@@ -128,36 +128,36 @@ class Day(BaseModel):
 class UnpricedModel(BaseModel):
     """A model whose tokens could not be priced."""
 
-    model: str
-    provider: str
-    iterations: int
+    model: str = Field(description="the response's model, else the one asked for; `unknown`")
+    provider: str = Field(description="the provider; `unknown`")
+    iterations: int = Field(description="Iterations with tokens and no price")
 
 
 class CallSummary(BaseModel):
     """One Call; `guardspan report --call CALL_ID` shows all of it."""
 
-    call_id: str | None
-    name: str
-    started: datetime
-    status: str
-    iterations: int | None
-    cost_usd: float | None
-    failure_class: str | None
-    failed_validators: list[str]
-    trace_id: str
+    call_id: str | None = Field(description="its id; null: the span has none")
+    name: str = Field(description="the guard's or agent's name")
+    started: datetime = Field(description="when it began")
+    status: str = Field(description="`pass`, `fail`, `error`, `not run` or `unknown`")
+    iterations: int | None = Field(description="how many Iterations ran")
+    cost_usd: float | None = Field(description="what it cost, by its own sum")
+    failure_class: str | None = Field(description="why it failed")
+    failed_validators: list[str] = Field(description="validators that failed in it, each once")
+    trace_id: str = Field(description="its trace")
 
 
 class Report(BaseModel):
     """Everything that `guardspan report` shows."""
 
     schema_version: Literal[1] = Field(1, description="raised when a field changes its meaning or goes")
-    generated: datetime
+    generated: datetime = Field(description="when the report was made")
     since: datetime | None = Field(description="spans that began earlier are left out; null: none")
     first: datetime | None = Field(description="begin of the earliest span; null: no span")
     last: datetime | None = Field(description="end of the latest span")
-    sources: Sources
-    faults: Faults
-    totals: Figures
+    sources: Sources = Field(description="what was read")
+    faults: Faults = Field(description="what could not be read")
+    totals: Figures = Field(description="the figures of all Calls")
     by: By = Field(description="what `groups` are made by")
     groups: list[Group] = Field(description="dearest first")
     slowest_guards: list[GuardDurations] = Field(description="by p95, at most 20")

@@ -255,7 +255,7 @@ class _Seen:
 
     def add(self, span: Span) -> bool:
         """False when the span is among them already."""
-        key = int(span.span_id, 16) ^ int(span.trace_id[16:], 16)
+        key = hash(span.trace_id + span.span_id)
         if key in self._newer or key in self._older:
             return False
         self._newer.add(key)

@@ -290,17 +290,7 @@ def _show_faults(report: Report, console: Console) -> None:
     faults = report.faults
     if not faults.count:
         return
-    parts = [
-        text.plural(number, what)
-        for number, what in (
-            (faults.files, "file"),
-            (faults.lines, "line"),
-            (faults.spans, "span"),
-            (faults.values, "value"),
-        )
-        if number
-    ]
-    lines = [Text(f"Left out, since it could not be read: {', '.join(parts)}", style="yellow")]
+    lines = [Text(f"Left out, since it could not be read: {faults.summary}", style="yellow")]
     for fault in faults.told[:MAX_ROWS]:
         place = text.plain(fault.file) + (f":{fault.line}" if fault.line else "")
         lines.append(Text(f"  {place}: {text.plain(fault.what)}", style="dim"))

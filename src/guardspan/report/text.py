@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import datetime
+from decimal import Decimal
 
 NONE = "\N{EN DASH}"
 """What is not known."""
@@ -36,7 +37,7 @@ def _shown(character: str) -> str:
 
 
 def usd(amount: float | None) -> str:
-    """Cents where they say enough, else three significant digits at least: $12.34, $0.00123."""
+    """Cents where they say enough, else two to four significant digits: $12.34, $0.00123, $0.000011."""
     if amount is None:
         return NONE
     if amount == 0:
@@ -45,7 +46,8 @@ def usd(amount: float | None) -> str:
         return f"${amount:,.2f}"
     if amount >= 0.01:
         return f"${amount:.4f}"
-    return f"${amount:.3g}" if amount >= 0.0001 else f"${amount:.1e}"
+    digits = 3 if amount >= 0.0001 else 2
+    return f"${Decimal(f'{amount:.{digits}g}'):f}"
 
 
 def count(number: int | None) -> str:

@@ -201,7 +201,7 @@ def _iteration_label(span: IterationSpan) -> RenderableType:
     _facts(head, span.model, *_spent(span), text.seconds(span.seconds))
     lines = [head, *_failure(span)]
     if span.reask_reason:
-        lines.append(_dim(f"re-asked because of {span.reask_reason}"))
+        lines.append(_dim(f"asked again because of {span.reask_reason}"))
     if span.failure_repeats and span.failure_repeats > 1:
         lines.append(_dim(f"the same failure {span.failure_repeats} times in a row"))
     if span.library_status:
