@@ -159,13 +159,18 @@ class CallRecorder:
             self._ended.pop()
         except IndexError:
             return
-        with _writing:
-            if self.recording:
-                self._write(result)
-        with _ending:
-            self.telemetry.activity.ended(self._handle)
-        with _ending:
-            self.span.end()
+        try:
+            with _writing:
+                if self._open_iteration is not None:  # a fault of ours kept it from an end of its own
+                    self._open_iteration.end(IterationResult(result.status))
+            with _writing:
+                if self.recording:
+                    self._write(result)
+        finally:
+            with _ending:
+                self.telemetry.activity.ended(self._handle)
+            with _ending:
+                self.span.end()
         self._open_iteration = self.last_failure = None
         self.start = replace(self.start, inputs={})  # a captured context may hold this for longer
 
@@ -281,10 +286,12 @@ class IterationRecorder:
             self._ended.pop()
         except IndexError:
             return
-        with _writing:
-            self._settle(result)
-        with _ending:
-            self.span.end()
+        try:
+            with _writing:
+                self._settle(result)
+        finally:
+            with _ending:
+                self.span.end()
         if self.call.open_iteration is self:
             self.call.iteration_ended(Usage(), None, None)
 
@@ -377,12 +384,13 @@ class IterationRecorder:
     ) -> None:
         content = self.call.telemetry.content
         if found is not None and found.text and content.mode != "off":
-            piece = evidence.slice_evidence(found.text, limit=content.limit)
-            attributes[semconv.EVIDENCE_SHA256] = evidence.sha256_hex(found.text)
-            attributes[semconv.EVIDENCE_TRUNCATED] = piece.truncated
-            attributes[semconv.EVIDENCE_VERSION] = evidence.VERSION
-            if content.mode == "redacted":
-                tally.attributes[semconv.EVIDENCE] = piece.text
+            with _evidencing:
+                piece = evidence.slice_evidence(found.text, limit=content.limit)
+                attributes[semconv.EVIDENCE_SHA256] = evidence.sha256_hex(found.text)
+                attributes[semconv.EVIDENCE_TRUNCATED] = piece.truncated
+                attributes[semconv.EVIDENCE_VERSION] = evidence.VERSION
+                if content.mode == "redacted":
+                    tally.attributes[semconv.EVIDENCE] = piece.text
         content.capture(tally, semconv.INPUT_MESSAGES, result.messages)
         content.capture(tally, semconv.INPUT_TEXT, result.text)
         content.capture(tally, semconv.OUTPUT_RAW, result.output)

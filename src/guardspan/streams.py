@@ -71,6 +71,12 @@ class _Proxy(ObjectProxy):
         with _observing:
             self._self_observer.finished(error)
 
+    def _self_raised(self, error: BaseException) -> None:
+        """Only what ended the stream is its end: asking it for more while it works, say, raises as well."""
+        wrapped = self.__wrapped__
+        if getattr(wrapped, "gi_frame", None) is None and getattr(wrapped, "ag_frame", None) is None:
+            self._self_end(error)
+
     def _self_left(self) -> None:
         with _observing:
             self._self_observer.left()
@@ -105,7 +111,7 @@ class SyncStream(_Proxy):
             self._self_end(None)
             raise
         except BaseException as error:
-            self._self_end(error)
+            self._self_raised(error)
             raise
         finally:
             self._self_leave(token)
@@ -147,7 +153,7 @@ class AsyncStream(_Proxy):
             self._self_end(None)
             raise
         except BaseException as error:
-            self._self_end(error)
+            self._self_raised(error)
             raise
         finally:
             self._self_leave(token)

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import guardrails
@@ -20,8 +21,11 @@ from guardrails.settings import settings
 from guardrails.telemetry import open_inference
 from guardrails.validator_base import Validator
 from kit import MESSAGES, NoBad, Script
+from opentelemetry import baggage
+from opentelemetry import context as otel_context
 from opentelemetry.trace import NoOpTracerProvider
 from recording import Recording
+from spans import by_kind
 
 import guardspan
 from guardspan import safety, telemetry
@@ -307,6 +311,48 @@ def test_a_keyword_wins_over_its_variable(
     recording = record(content="off")
     Guard(name="g").validate("text")
     assert not [name for name in recording.spans[-1].attributes if name.startswith("guardspan.input.")]
+
+
+# --- faults of our own ---------------------------------------------------------------------------
+
+PARTS = [
+    *("evidence.slice_evidence", "evidence.failure_digest", "contract.digest", "lifecycle.emit_evaluations"),
+    *("content._plain", "redaction.Redactor.redact", "redaction.Redactor.redact_value"),
+    *("pricing.Pricer._resolve", "telemetry.Telemetry._chosen", "lifecycle.CallRecorder._run_hook"),
+    *("lifecycle.IterationRecorder._settle", "guardrails.reader.read_iteration"),
+    *("guardrails.reader.read_outcome", "guardrails.responses.read_response"),
+]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_fault_of_ours_costs_the_call_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    record: Callable[..., Recording],
+    part: str,
+) -> None:
+    """The application gets its result, both spans end, the Call has its status, and a line tells the kind."""
+
+    def fault(*args: Any, **kwargs: Any) -> Any:
+        raise ZeroDivisionError(SENTINEL)
+
+    monkeypatch.setattr(f"guardspan.{part}", fault)
+    recording = record(content="redacted", evaluation_events=True)
+    with_team = otel_context.attach(baggage.set_baggage("team", "payments"))
+    answer = SimpleNamespace(usage={"prompt_tokens": 1, "completion_tokens": 1}, model="gpt-4o", choices=[])
+    try:
+        with pytest.raises(Exception, match="LLMResponse"):
+            Guard(name="g")(Script([answer]).sync, messages=MESSAGES)
+        outcome = Guard(name="g").use(NoBad(on_fail="noop"))(Script(["bad"]).sync, messages=MESSAGES)
+    finally:
+        otel_context.detach(with_team)
+    assert (outcome.validated_output, outcome.validation_passed) == ("bad", False)
+    first, second = by_kind(recording.spans, "call")
+    assert first.attributes["guardspan.status"] == "error"
+    assert second.attributes["guardspan.status"] == "fail"
+    assert len(by_kind(recording.spans, "iteration")) == 2
+    assert any("ZeroDivisionError" in line for line in logged(caplog))
+    assert SENTINEL not in caplog.text
 
 
 # --- the library comes later ---------------------------------------------------------------------

@@ -24,7 +24,7 @@ import guardspan
 from guardspan import safety
 from guardspan.views import CallView, IterationView
 
-SECRET = "sk-abcdefghijklmnopqrstuvwx"
+SECRET = "sk-proj-" + "a1B2c3D4" * 6
 
 
 @pytest.fixture(autouse=True)
@@ -138,6 +138,20 @@ def test_a_hook_runs_for_a_call_that_raised_and_for_one_that_was_left(
     failed, left = seen.calls
     assert (failed.status, failed.error_type) == ("error", "guardrails.errors.ValidationError")
     assert (left.status, left.abandoned, left.iterations) == ("not run", True, 0)
+
+
+@pytest.mark.parametrize("hook", ["call_hook", "iteration_hook"])
+def test_a_hook_that_ends_the_program_ends_it(record: Callable[..., Recording], hook: str) -> None:
+    """`sys.exit` in a hook, or Ctrl-C just then, is not swallowed, and both spans are there all the same."""
+
+    def leave(span: Any, view: Any) -> None:
+        raise SystemExit(7)
+
+    recording = record(**{hook: leave})
+    with pytest.raises(SystemExit, match="7"):
+        guard().validate("fine")
+    assert [span.name for span in recording.spans] == ["validate NoBad", "iteration", "guard g"]
+    assert active(recording) == 0
 
 
 # --- baggage -------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ nor anything heavy.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Collection
@@ -121,11 +122,13 @@ def _settings_of(options: dict[str, Any]) -> Any:
 def _supported() -> bool:
     """Whether the installed version is in the range; one line is logged when it is not."""
     from packaging.requirements import Requirement
+    from packaging.version import InvalidVersion
 
     from guardspan.telemetry import distribution_version
 
     found = distribution_version("guardrails-ai")
-    if found is None or Requirement(SUPPORTED).specifier.contains(found, prereleases=True):
-        return True
+    with contextlib.suppress(InvalidVersion):  # newer releases of packaging answer no instead
+        if found is None or Requirement(SUPPORTED).specifier.contains(found, prereleases=True):
+            return True
     _log.warning("guardrails-ai %s is not instrumented: the supported range is %s", found, SUPPORTED)
     return False

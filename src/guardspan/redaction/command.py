@@ -1,3 +1,105 @@
-"""Interim."""
-def add_parser(c): c.add_parser("redact")
-def run(a): return 0
+"""``guardspan redact``: what redaction makes of a text, and, with ``--explain``, why."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from guardspan.redaction import Redactor
+
+_UNUSABLE = 2
+
+
+class _BadLine(Exception):
+    """A line that is no record; the message says which, what is wrong, and the mend."""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command."""
+    added = commands.add_parser(
+        "redact",
+        help="read standard input and write it redacted",
+        description="Reads standard input and writes it redacted. The whole input is one text; "
+        "with --input jsonl each line is one.",
+    )
+    added.add_argument(
+        "--input",
+        choices=("text", "jsonl"),
+        default="text",
+        help='jsonl: one {"text": ...} a line; a line that is none ends the run with exit code 2',
+    )
+    output = added.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help='write one {"text", "count"} a line')
+    output.add_argument(
+        "--explain",
+        action="store_true",
+        help="instead of the text, write a line for each secret: place, rule, reason; never the secret",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Redact standard input; 2, with a message on standard error, when a line cannot be used."""
+    source = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape", newline="")
+    target = io.TextIOWrapper(
+        sys.stdout.buffer, encoding="utf-8", errors="surrogateescape", newline="", write_through=True
+    )
+    try:
+        _copy(arguments, source, target)
+    except _BadLine as fault:
+        sys.stderr.write(f"guardspan redact: {fault}\n")
+        return _UNUSABLE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    finally:
+        target.detach()
+        source.detach()
+    return 0
+
+
+def _copy(arguments: argparse.Namespace, source: TextIO, target: TextIO) -> None:
+    redactor = Redactor()
+    lines = arguments.input == "jsonl"
+    texts = _records(source) if lines else iter([(1, source.read())])
+    for number, text in texts:
+        if arguments.explain:
+            target.write(_explained(redactor, text, number if lines else None))
+            continue
+        done = redactor.redact(text)
+        if arguments.json or lines:
+            record: dict[str, Any] = {"text": done.text}
+            if arguments.json:
+                record["count"] = done.count
+            target.write(json.dumps(record) + "\n")
+        else:
+            target.write(done.text)
+
+
+def _records(source: TextIO) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(source, 1):
+        if line.strip():
+            yield number, _text_of(number, line)
+
+
+def _text_of(number: int, line: str) -> str:
+    where = f"standard input, line {number}"
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _BadLine(f'{where}: no JSON; give one {{"text": "..."}} a line') from None
+    text = record.get("text") if isinstance(record, dict) else None
+    if not isinstance(text, str):
+        raise _BadLine(f'{where}: field "text" is missing or no string; give one {{"text": "..."}} a line')
+    return text
+
+
+def _explained(redactor: Redactor, text: str, line: int | None) -> str:
+    place = f"line {line}, " if line is not None else ""
+    return "".join(
+        f"{place}bytes {found.start} to {found.end}: {found.rule} ({found.reason})\n"
+        for found in redactor.explain(text)
+    )

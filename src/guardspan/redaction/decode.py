@@ -1,0 +1,113 @@
+r"""Views of a text with one layer of encodings taken off, and the way back to the original's bytes.
+
+A layer is what JSON strings, URLs and HTML write for other characters, plus characters that one does not
+see: ``\uXXXX`` and ``\"``, ``%40``, ``&quot;``, soft hyphens, zero-width and non-breaking spaces.
+"""
+
+from __future__ import annotations
+
+import bisect
+import html
+import re
+
+MAX_LAYERS = 6
+
+_TOKEN = re.compile(
+    rb"\\u[0-9A-Fa-f]{4}|\\[\"\\/'bfnrt]|%[0-9A-Fa-f]{2}|&(?:[a-z]{2,6}|\#\d{1,6}|\#x[0-9A-Fa-f]{1,5});"
+    rb"|\xc2[\xa0\xad]|\xe2\x80[\x8b-\x8f\xaf]|\xe2\x81\xa0|\xef\xbb\xbf|\xe3\x80\x80|\xcd\x8f"
+)
+_ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+_SPACES = {b"\xc2\xa0", b"\xe2\x80\xaf", b"\xe3\x80\x80"}
+
+
+class View:
+    """A text (UTF-8) as it reads, with spans mapped back to the text that it was made from."""
+
+    __slots__ = ("_ends", "_sources", "_starts", "data", "under")
+
+    def __init__(
+        self,
+        data: bytes,
+        starts: list[int] | None = None,
+        sources: list[int] | None = None,
+        ends: list[int] | None = None,
+        under: View | None = None,
+    ) -> None:
+        self.data = data
+        self.under = under
+        self._starts = starts or []
+        self._sources = sources or []
+        self._ends = ends or []
+
+    def decoded(self) -> View | None:
+        """The view with a further layer taken off; None when there is none."""
+        first = _TOKEN.search(self.data)
+        if first is None:
+            return None
+        parts: list[bytes] = []
+        starts: list[int] = []
+        sources: list[int] = []
+        ends: list[int] = []
+        length = position = 0
+        for token in _TOKEN.finditer(self.data, first.start()):
+            begin, end = token.span()
+            if begin > position:
+                starts.append(length)
+                sources.append(position)
+                ends.append(-1)
+                parts.append(self.data[position:begin])
+                length += begin - position
+            plain = _plain(token.group())
+            starts.append(length)
+            sources.append(begin)
+            ends.append(end)
+            parts.append(plain)
+            length += len(plain)
+            position = end
+        starts.append(length)
+        sources.append(position)
+        ends.append(-1)
+        parts.append(self.data[position:])
+        return View(b"".join(parts), starts, sources, ends, self)
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """A span of this view as a span of the first text; an encoded character is never cut in two."""
+        view: View | None = self
+        while view is not None and view.under is not None:
+            start, end = view._source(start, False), view._source(end, True)
+            view = view.under
+        return start, end
+
+    def _source(self, offset: int, is_end: bool) -> int:
+        """Where a byte lies in the text below; for an end, where the byte before it ends."""
+        at = offset - 1 if is_end and offset > 0 else offset
+        piece = bisect.bisect_right(self._starts, at) - 1
+        if self._ends[piece] >= 0:
+            return self._ends[piece] if is_end else self._sources[piece]
+        return self._sources[piece] + offset - self._starts[piece]
+
+
+def _plain(token: bytes) -> bytes:
+    head = token[:1]
+    if head == b"\\":
+        if token[1:2] == b"u":
+            return chr(int(token[2:], 16)).encode("utf-8", "surrogatepass")
+        return _ESCAPES.get(token[1:2], token[1:2])
+    if head == b"%":
+        return bytes([int(token[1:], 16)])
+    if head == b"&":
+        text = token.decode("ascii")
+        plain = html.unescape(text)
+        return b" " if plain == "\xa0" else b"" if plain == "\xad" else plain.encode("utf-8", "surrogatepass")
+    return b" " if token in _SPACES else b""
+
+
+def views(data: bytes) -> list[View]:
+    """The text as it is, then with one layer after the other taken off."""
+    found = [View(data)]
+    while len(found) <= MAX_LAYERS:
+        further = found[-1].decoded()
+        if further is None or further.data == found[-1].data:
+            break
+        found.append(further)
+    return found

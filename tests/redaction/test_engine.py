@@ -1,0 +1,171 @@
+"""The engine: structures, encodings, hostile inputs, failures."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import urllib.parse
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guardspan.redaction import RedactionError, Redactor, Rule
+from guardspan.redaction.engine import KEY_RULE
+
+REDACTOR = Redactor()
+SECRET = "ghp_" + "a1B2c3D4e5" * 4
+MARK = f"[redacted:{KEY_RULE}]"
+TEXTS = st.text(max_size=40)
+NESTED = st.recursive(
+    st.just(SECRET) | TEXTS | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@dataclasses.dataclass
+class Login:
+    """A dataclass with a secret field."""
+
+    user: str
+    password: str
+
+
+class Settings(pydantic.BaseModel):
+    """A model with secret fields."""
+
+    region: str
+    api_key: pydantic.SecretStr
+    client_secret: str
+
+
+def test_structures_are_walked() -> None:
+    """Dictionaries, lists, sets, models and dataclasses; values under secret names go whole."""
+    value = {
+        "login": Login("ada", "hunter2"),
+        "settings": Settings(region="eu", api_key=pydantic.SecretStr("k"), client_secret="s"),
+        "headers": [{"Authorization": "Bearer x", "Accept": "json"}],
+        "tags": {SECRET},
+        "password": {"nested": ["anything"]},
+        "usage": {"prompt_tokens": 12, "max_tokens": 100, "token_type": "Bearer"},
+    }
+    redacted, count = REDACTOR.redact_value(value)
+    assert redacted == {
+        "login": {"user": "ada", "password": MARK},
+        "settings": {"region": "eu", "api_key": MARK, "client_secret": MARK},
+        "headers": [{"Authorization": MARK, "Accept": "json"}],
+        "tags": ["[redacted:github]"],
+        "password": MARK,
+        "usage": {"prompt_tokens": 12, "max_tokens": 100, "token_type": "Bearer"},
+    }
+    assert count == 6
+
+
+def test_what_cannot_be_walked_becomes_its_type() -> None:
+    """Circles and depths end, objects are not asked for their repr."""
+    circle: list[Any] = []
+    circle.append(circle)
+    assert REDACTOR.redact_value(circle).value == ["…"]
+    deep: Any = SECRET
+    for _ in range(5_000):
+        deep = [deep]
+    assert SECRET not in json.dumps(REDACTOR.redact_value(deep).value)
+    assert REDACTOR.redact_value(object()).value == "<builtins.object>"
+
+
+def encodings(text: str) -> dict[str, str]:
+    """A text as others write it."""
+    once = json.dumps({"body": text})
+    twice = json.dumps({"body": once})
+    return {
+        "json": once,
+        "json in json": twice,
+        "json thrice": json.dumps([twice]),
+        "unicode escapes": "".join(f"\\u{ord(c):04x}" if not c.isalnum() else c for c in text),
+        "percent": urllib.parse.quote(text, safe=""),
+        "html": text.replace("&", "&amp;").replace('"', "&quot;").replace("=", "&#61;"),
+        "soft hyphens": text[:10] + "\u00ad" + text[10:14] + "\u200b" + text[14:],
+        "non-breaking": text.replace(" ", "\u00a0"),
+    }
+
+
+@pytest.mark.parametrize("encoding", encodings(""))
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [(f"use {SECRET} now", SECRET), ('{"password": "hunter2hunter2"}', "hunter2hunter2")],
+)
+def test_an_encoded_secret_is_found(encoding: str, text: str, secret: str) -> None:
+    """However it is written, whole or in parts."""
+    encoded = encodings(text)[encoding]
+    redacted, count = REDACTOR.redact(encoded)
+    assert count == 1
+    assert secret not in redacted
+    assert secret[-6:] not in redacted
+    if encoding.startswith("json"):
+        json.loads(redacted)
+
+
+@given(value=NESTED)
+def test_a_key_is_found_wherever_it_is_nested(value: Any) -> None:
+    """In any structure, and in its JSON as a text; what comes out is JSON again, and stays as it is."""
+    walked = json.dumps(REDACTOR.redact_value(value).value)
+    text = REDACTOR.redact(json.dumps(value)).text
+    assert SECRET not in walked
+    assert SECRET not in text
+    json.loads(text)
+    assert REDACTOR.redact(text) == (text, 0)
+
+
+@given(text=st.text(alphabet=st.characters(exclude_categories=[]), max_size=300))
+def test_any_text_can_be_redacted(text: str) -> None:
+    """Surrogates, NUL, controls: no text raises, and a second pass changes nothing."""
+    once = REDACTOR.redact(text)
+    assert REDACTOR.redact(once.text) == (once.text, 0)
+
+
+HOSTILE = {
+    "digits and dots": "1.1.1." * 50_000,
+    "card-like": "1111-" * 20_000,
+    "addresses": "a@a@" * 50_000,
+    "one character": "a" * 1_000_000,
+    "keys without values": "password= " * 10_000,
+    "quotes": '"token":"' * 10_000,
+    "backslashes": "\\" * 100_000,
+    "percent": "%25" * 50_000,
+    "surrogates": "\ud800" * 50_000,
+    "begin": "-----BEGIN PRIVATE KEY-----" * 5_000,
+    "deep": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_text_is_redacted_all_the_same(name: str) -> None:
+    """A secret at its end is found. How long it takes is measured in `bench`."""
+    assert SECRET not in REDACTOR.redact(HOSTILE[name] + " " + SECRET + " end").text
+
+
+def test_rules_and_names_of_the_users_own() -> None:
+    """Further rules and key names take part in the same pass."""
+    rule = Rule("badge", "a staff badge", r"\bBADGE-\d{6}\b")
+    redactor = Redactor(extra_rules=[rule], extra_key_names=["loyaltyNumber"])
+    assert redactor.redact("BADGE-123456").text == "[redacted:badge]"
+    assert redactor.redact_value({"loyalty_number": "77"}).value == {"loyalty_number": MARK}
+    assert REDACTOR.redact("BADGE-123456").count == 0
+
+
+def test_a_failure_says_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be redacted raises, and neither message nor cause holds the text."""
+
+    def broken(_: object) -> object:
+        raise ValueError(SECRET)
+
+    monkeypatch.setattr(REDACTOR, "_compiled", broken)
+    for call in (REDACTOR.redact, REDACTOR.redact_value):
+        with pytest.raises(RedactionError) as caught:
+            call(SECRET)
+        assert SECRET not in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__
