@@ -1,4 +1,4 @@
-"""How fast redaction is: ``python -m bench.redaction``. One core; the best of several runs, in MB/s and µs."""
+"""How fast redaction is: ``python -m bench.redaction``. One core, the best of several runs."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ import fnmatch
 import importlib
 import logging
 import math
+import threading
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -228,6 +229,7 @@ class Pricer:
     def __init__(self, prices_file: Path | None = None) -> None:
         self._table: PriceTable | None = None
         self._resolved: dict[tuple[str | None, str], Tariff | None] = {}
+        self._warming = False
         if prices_file is not None:
             try:
                 self._table = load_prices(prices_file)
@@ -265,6 +267,12 @@ class Pricer:
         except Exception as error:
             report("price a response", error)
             return None
+
+    def warm_soon(self) -> None:
+        """Import genai-prices on a thread of its own, once: while the LLM works, not when it has answered."""
+        if not self._warming:
+            self._warming = True
+            threading.Thread(target=self.warm, name="guardspan-prices", daemon=True).start()
 
     def warm(self) -> None:
         """Import genai-prices now, so that no response has to wait for it; takes up to a second once."""

@@ -101,6 +101,8 @@ class GuardExecution:
         if recorder.request_model is None:
             model = getattr(runner.api, "init_kwargs", {}).get("model")
             recorder.request_model = model if isinstance(model, str) else None
+        if runner.api is not None:
+            recorder.telemetry.pricer.warm_soon()
         if self._actions is None:
             self._actions = reader.actions_of(runner.validation_map)
         if not self.step.validates_input and (not self._streams() or self.consuming):
