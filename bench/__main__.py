@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from bench.measure import Cost, Export
 
 _DISTRIBUTIONS = ("guardspan", "guardrails-ai", "opentelemetry-sdk", "wrapt")
-_FULL_SECONDS, _QUICK_SECONDS = 27.0, 2.0
-_FULL_STARTS, _QUICK_STARTS = 10, 2
+_FULL_SECONDS, _QUICK_SECONDS = 27.0, 1.5
+_FULL_STARTS, _QUICK_STARTS = 10, 1
 
 
 class _Discard(SpanExporter):

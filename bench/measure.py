@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from bench.scenarios import Scenario
 from bench.variants import BARE, MINIMUM, Variant
 
-_LEAST_ROUNDS = 4
+_LEAST_ROUNDS = 3
 _ENCODINGS = 50
 
 

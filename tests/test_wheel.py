@@ -64,16 +64,13 @@ class Empty:
             *("--constraints", ROOT / "requirements" / "dev.txt", *requirements),
         )
 
-    def run(
-        self, *command: str, status: int = 0, environment: Mapping[str, str] | None = None
-    ) -> CompletedProcess[str]:
+    def run(self, *command: str, environment: Mapping[str, str] | None = None) -> CompletedProcess[str]:
         """Run a program of the environment, found on the path as in an activated one."""
         path = {"PATH": f"{self.bin}:{os.environ['PATH']}", "PYTHONPATH": "", "PYTHONWARNINGS": "ignore"}
         return run(
             [self.bin / command[0], *command[1:]],
             self.folder,
             environment={**SIGNALS, **path, **(environment or {})},
-            status=status,
         )
 
 

@@ -13,6 +13,7 @@ import json
 import math
 import re
 import secrets
+import string
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,6 +26,8 @@ from guardspan.settings import ContentMode, Settings
 
 _MARGIN = 4096
 """Characters kept beyond the limit while redacting, so that a secret on the edge is not cut in two."""
+_KEY_CHARACTERS = f"{string.ascii_letters}{string.digits}+/=_-.~:@%&?#"
+"""What keys, tokens and addresses with credentials are written in."""
 _MAX_DEPTH = 12
 _MAX_ITEMS = 64
 _MAX_EXACT_DIGITS = 6
@@ -216,7 +219,7 @@ def _shape_of_number(value: float) -> object:
 def _plain(value: object, budget: _Budget, depth: int) -> Any:
     """``value`` as plain JSON values, cut to the budget; an object becomes its type's name."""
     if isinstance(value, str):
-        text = clean(value[: max(budget.left, 0)])
+        text = clean(_beginning(value, max(budget.left, 0)))
         budget.take(len(text))
         return text
     if value is None or isinstance(value, bool | int):
@@ -232,6 +235,11 @@ def _plain(value: object, budget: _Budget, depth: int) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return _plain_sequence(value, budget, depth - 1)
     return f"<{_type_name(value)}>"
+
+
+def _beginning(text: str, length: int) -> str:
+    """The text, or its beginning and a mark; half of a key, which no rule would know for one, goes too."""
+    return text if len(text) <= length else text[:length].rstrip(_KEY_CHARACTERS) + "…"
 
 
 def _plain_mapping(items: Iterable[tuple[object, object]], budget: _Budget, depth: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ and re-attaches only that one.
 from __future__ import annotations
 
 import math
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,8 @@ _USAGE_ATTRIBUTES = (
     semconv.REASONING_TOKENS,
 )
 MAX_NAME = 64
+_ELIDED = re.compile(r", input_value=.{0,200}?, (?=input_type=)")
+"""A value as pydantic quotes it, its middle left out: half of a key could not be told for one."""
 
 _opening = Quietly("open a span")
 _writing = Quietly("write a span")
@@ -297,7 +300,8 @@ class IterationRecorder:
 
     def over(self, context: Context) -> Context:
         """As :meth:`CallRecorder.over`, with the Iteration's span as the current one."""
-        return set_span_in_context(self.span, self.call.over(context))
+        owner = otel_context.get_value(_CALL_KEY, self.context)
+        return otel_context.set_value(_CALL_KEY, owner, set_span_in_context(self.span, context))
 
     def _settle(self, result: IterationResult) -> None:
         call = self.call
@@ -455,7 +459,7 @@ class _Evidence:
         """The failure's own words, redacted first: everything made of them is made of that text."""
         if failure is None:
             return None
-        parts = [telemetry.content.redact(tally, part) for part in failure.parts]
+        parts = [telemetry.content.redact(tally, _ELIDED.sub(", ", part)) for part in failure.parts]
         if any(part is None for part in parts):
             return None
         with _evidencing:

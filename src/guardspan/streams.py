@@ -25,6 +25,31 @@ else:  # before wrapt 2 the class takes no parameters
 _observing = Quietly("observe a stream")
 
 
+class Restoring(ObjectProxy):
+    """A generator that may hold a span current over its yields, as Guardrails' own tracing does.
+
+    Closed or dropped, it would make current what was so when it began; what is current now stays instead.
+    """
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self.__wrapped__)
+
+    def close(self) -> None:
+        """As a generator's own ``close``."""
+        current = otel_context.get_current()
+        try:
+            self.__wrapped__.close()
+        finally:
+            if otel_context.get_current() is not current:
+                otel_context.attach(current)
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class StreamObserver(Protocol):
     """What a proxy tells of its stream. No method may raise, save for faults of our own."""
 
@@ -162,9 +187,11 @@ class AsyncStream(_Proxy):
 
     async def aclose(self) -> None:
         """As an async generator's own ``aclose``."""
+        token = self._self_enter() if self._self_begun else None
         try:
             await self.__wrapped__.aclose()
         finally:
+            self._self_leave(token)
             self._self_left()
 
 

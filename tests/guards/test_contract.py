@@ -29,10 +29,15 @@ def digest(guard: Any) -> str | None:
     return GuardRegistry(Redactor()).facts(guard).digest
 
 
+def using(guard: Any, *validators: Any) -> Any:
+    """A guard with several validators, which older versions take by a method of its own."""
+    return getattr(guard, "use_many", guard.use)(*validators)
+
+
 def test_equal_contracts_have_equal_digests() -> None:
     """Name, kind of guard and the order of validators do not count; processes agree."""
-    one = Guard(name="one").use(NoBad(on_fail="fix"), Unfixable(on_fail="noop"))
-    two = AsyncGuard(name="two").use(Unfixable(on_fail="noop"), NoBad(on_fail="fix"))
+    one = using(Guard(name="one"), NoBad(on_fail="fix"), Unfixable(on_fail="noop"))
+    two = using(AsyncGuard(name="two"), Unfixable(on_fail="noop"), NoBad(on_fail="fix"))
     assert digest(one) == digest(two)
     assert digest(one) == contract.digest(describe(one), Redactor())
     assert len(digest(one) or "") == 64
@@ -72,8 +77,7 @@ def test_facts_are_made_once_and_anew_when_the_guard_changes() -> None:
     assert registry.facts(guard) is first
     guard.use(Unfixable(on_fail="noop"))
     assert registry.facts(guard).digest != first.digest
-    guard.use(validator)
-    assert registry.facts(guard).digest == first.digest
+    assert registry.facts(Guard(name="g").use(validator)).digest == first.digest
 
 
 def test_no_guard_is_kept_alive() -> None:

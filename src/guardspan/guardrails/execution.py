@@ -71,7 +71,6 @@ class GuardExecution:
         self._server_failed = False
         ambient = sys.exc_info()[1]
         self._ambient = id(ambient) if ambient is not None else None
-        model = arguments.get("model")
         self.recorder = CallRecorder(
             telemetry,
             CallStart(
@@ -80,7 +79,7 @@ class GuardExecution:
                 name=facts.name,
                 entry=entry,
                 stream=bool(arguments.get("stream")),
-                request_model=model if isinstance(model, str) else None,
+                request_model=responses.short_text(arguments.get("model")),
                 contract_digest=facts.digest,
                 inputs=_inputs(arguments) if telemetry.content.mode != "off" else {},
             ),
@@ -93,14 +92,17 @@ class GuardExecution:
         """Whether a step belongs to this execution, and not to one that runs un-instrumented inside it."""
         return not self.recorder.ended and (self.step is None or self.step.call_log is call_log)
 
+    def runs(self, runner: Any) -> bool:
+        """Whether a runner is that of the step under way."""
+        return self.step is not None and self.step.runner is runner
+
     def step_begins(self, runner: Any, call_log: Any, index: int) -> None:
         """A step begins: its Iteration opens now, unless messages are validated first or a stream waits."""
         self.step = Step(runner, call_log, index)
         recorder = self.recorder
         recorder.reasks_limit = 0 if self._streams() else runner.num_reasks
         if recorder.request_model is None:
-            model = getattr(runner.api, "init_kwargs", {}).get("model")
-            recorder.request_model = model if isinstance(model, str) else None
+            recorder.request_model = responses.short_text(getattr(runner.api, "init_kwargs", {}).get("model"))
         if runner.api is not None:
             recorder.telemetry.pricer.warm_soon()
         if self._actions is None:
@@ -179,7 +181,9 @@ class GuardExecution:
     # --- validation of the messages ----------------------------------------------------------------
 
     def input_begins(self, iteration: Any) -> None:
-        """The validation of one message begins; the one before it was accepted."""
+        """The validation of one message begins; the one before it was accepted. Not for another's message."""
+        if self.step is None or not any(known is iteration for known in self.step.call_log.iterations):
+            return
         self._close_input(None)
         opened = self.recorder.iteration("input")
         if opened is not None:

@@ -20,7 +20,7 @@ from guardspan.guardrails.execution import GuardExecution
 from guardspan.guardrails.guards import GuardRegistry
 from guardspan.lifecycle import current_owner
 from guardspan.safety import Quietly, detach
-from guardspan.streams import ObjectProxy, observe
+from guardspan.streams import ObjectProxy, Restoring, observe
 from guardspan.telemetry import Telemetry
 from guardspan.views import CallResult
 
@@ -120,12 +120,18 @@ def patch_guardrails(patches: Patches, telemetry: Telemetry) -> None:
         patches.put(settings, "disable_tracing", _DISABLED)
 
 
-def _execution(call_log: Any = None) -> GuardExecution | None:
-    """The execution of the current context, unless instrumentation is suppressed or the step is another's."""
+def _execution(call_log: Any = None, runner: Any = None) -> GuardExecution | None:
+    """The execution of the current context, unless instrumentation is suppressed or the work is another's.
+
+    Another's work: that of a guard which was called where instrumentation was suppressed, and whose stream
+    is read within this execution.
+    """
     owner = current_owner()
     if not isinstance(owner, GuardExecution) or not is_instrumentation_enabled():
         return None
     if call_log is not None and not owner.owns(call_log):
+        return None
+    if runner is not None and not owner.runs(runner):
         return None
     return owner
 
@@ -201,7 +207,7 @@ def _returned(execution: GuardExecution, result: Any) -> Any:
     """The result as the application gets it; a stream is handed out with the execution as its observer."""
     with _following:
         if hasattr(result, "__next__") or hasattr(result, "__anext__"):
-            return observe(result, execution)
+            return observe(_restoring(result), execution)
         execution.returned(result)
     passed = getattr(result, "validation_passed", False)
     execution.recorder.end(CallResult(semconv.PASS if passed else semconv.FAIL))  # as above
@@ -264,9 +270,17 @@ def _stream_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dic
     """Only notes the step: a stream's own observer sees its beginning and end."""
     named = _named(_FIRST_STREAM_ARGUMENTS, args, kwargs)
     execution = _execution(named.get("call_log"))
-    if execution is not None:
-        _step_begins(execution, instance, named)
-    return wrapped(*args, **kwargs)
+    if execution is None:
+        return wrapped(*args, **kwargs)
+    _step_begins(execution, instance, named)
+    return _restoring(wrapped(*args, **kwargs))
+
+
+def _restoring(stream: Any) -> Any:
+    """A sync stream within which Guardrails' own tracing may hold a span current."""
+    from guardrails.settings import settings
+
+    return stream if settings.disable_tracing or not hasattr(stream, "__next__") else Restoring(stream)
 
 
 def _async_stream_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -291,7 +305,7 @@ def _step_ends(execution: GuardExecution, error: BaseException | None) -> None:
 
 
 def _sync_inputs(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    execution = _execution()
+    execution = _execution(runner=instance)
     if execution is None:
         return wrapped(*args, **kwargs)
     try:
@@ -304,7 +318,7 @@ def _sync_inputs(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dic
 
 
 async def _async_inputs(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    execution = _execution()
+    execution = _execution(runner=instance)
     if execution is None:
         return await wrapped(*args, **kwargs)
     try:
@@ -336,7 +350,7 @@ def _input_validation(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs
 
 def _sync_llm(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     response = wrapped(*args, **kwargs)
-    execution = _execution()
+    execution = _execution(runner=instance)
     if execution is not None:
         with _following:
             if response.stream_output is not None:
@@ -346,7 +360,7 @@ def _sync_llm(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[s
 
 async def _async_llm(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     response = await wrapped(*args, **kwargs)
-    execution = _execution()
+    execution = _execution(runner=instance)
     if execution is not None:
         with _following:
             if response.async_stream_output is not None:

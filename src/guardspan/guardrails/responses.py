@@ -24,9 +24,9 @@ def read_response(response: Any) -> Response | None:
     usage = _get(response, "usage") or _get(hidden, "usage")
     counts = read_usage(usage)
     return Response(
-        model=_text(_get(response, "model")),
+        model=short_text(_get(response, "model")),
         provider=_provider(hidden),
-        response_id=_text(_get(response, "id")),
+        response_id=short_text(_get(response, "id")),
         finish_reasons=_finish_reasons(_get(response, "choices")),
         usage=counts,
         cost_usd=_cost(usage, hidden, counts),
@@ -114,19 +114,20 @@ def _either(*values: Any) -> int | None:
     return next((count for count in counts if count), counts[0] if counts else None)
 
 
-def _text(value: Any) -> str | None:
+def short_text(value: Any) -> str | None:
+    """A name as it is emitted, cleaned and cut; None for what is none."""
     return clean(value[:_MAX_NAME]) if isinstance(value, str) and value else None
 
 
 def _provider(hidden: Any) -> str | None:
-    name = _text(_get(hidden, "custom_llm_provider"))
+    name = short_text(_get(hidden, "custom_llm_provider"))
     return provider_name(name) if name else None
 
 
 def _finish_reasons(choices: Any) -> tuple[str, ...]:
     if not isinstance(choices, Iterable) or isinstance(choices, str):
         return ()
-    reasons = [_text(_get(choice, "finish_reason")) for choice in choices]
+    reasons = [short_text(_get(choice, "finish_reason")) for choice in choices]
     return tuple(reason for reason in reasons if reason)[:_MAX_REASONS]
 
 
