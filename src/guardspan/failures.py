@@ -13,7 +13,7 @@ _CANCELLATIONS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, Generat
 
 
 def type_name(error: BaseException | type[BaseException]) -> str:
-    """The fully qualified class of an exception, at most 256 characters; a built-in one without its module."""
+    """The fully qualified class of an exception, cut to 256 characters; a built-in one without its module."""
     kind = error if isinstance(error, type) else type(error)
     if kind.__module__ == "builtins":
         return kind.__qualname__

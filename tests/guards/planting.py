@@ -64,11 +64,12 @@ class Planted:
 
     def found_in(self, exported: str, part: int = PART) -> list[str]:
         """The places whose text got out, or a part of it."""
-        return [
-            place
-            for place, body in self.bodies.items()
-            if any(body[start : start + part] in exported for start in range(len(body) - part + 1))
-        ]
+        parts = _parts(exported, part)
+        return [place for place, body in self.bodies.items() if not parts.isdisjoint(_parts(body, part))]
+
+
+def _parts(text: str, length: int) -> set[str]:
+    return {text[start : start + length] for start in range(len(text) - length + 1)}
 
 
 def _some(source: random.Random, length: int, alphabet: str = LETTERS) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import Any
 
 import wrapt
 from opentelemetry import context as otel_context
+from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import get_current_span
 
@@ -136,6 +138,27 @@ def _execution(call_log: Any = None, runner: Any = None) -> GuardExecution | Non
     return owner
 
 
+class _Telling:
+    """A piece of an execution whose end is told, however it ends; a context given is current within it."""
+
+    __slots__ = ("_context", "_ended", "_token")
+
+    def __init__(self, ended: Callable[[BaseException | None], None], context: Context | None = None) -> None:
+        self._ended = ended
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._token = otel_context.attach(self._context) if self._context is not None else None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with _following:
+            self._ended(error)
+        if self._token is not None:
+            detach(self._token)
+
+
 # --- entries -------------------------------------------------------------------------------------
 
 
@@ -166,14 +189,8 @@ def _sync_entry(opener: _Opener, entry: str) -> Wrapper:
         execution = opener.begin(instance, entry, args, kwargs)
         if execution is None:
             return wrapped(*args, **kwargs)
-        token = otel_context.attach(execution.recorder.context)
-        try:
+        with _call(execution):
             result = wrapped(*args, **kwargs)
-        except BaseException as error:
-            _failed(execution, error)
-            raise
-        finally:
-            otel_context.detach(token)
         return _returned(execution, result)
 
     return wrapper
@@ -184,23 +201,22 @@ def _async_entry(opener: _Opener, entry: str) -> Wrapper:
         execution = opener.begin(instance, entry, args, kwargs)
         if execution is None:
             return await wrapped(*args, **kwargs)
-        token = otel_context.attach(execution.recorder.context)
-        try:
+        with _call(execution):
             result = await wrapped(*args, **kwargs)
-        except BaseException as error:
-            _failed(execution, error)
-            raise
-        finally:
-            detach(token)
         return _returned(execution, result)
 
     return wrapper
 
 
-def _failed(execution: GuardExecution, error: BaseException) -> None:
-    with _following:
-        execution.failed(error)
-    execution.recorder.end(CallResult(semconv.ERROR))  # only where the line above could not
+def _call(execution: GuardExecution) -> _Telling:
+    def ended(error: BaseException | None) -> None:
+        if error is None:
+            return
+        with _following:
+            execution.failed(error)
+        execution.recorder.end(CallResult(semconv.ERROR))  # only where the line above could not
+
+    return _Telling(ended, execution.recorder.context)
 
 
 def _returned(execution: GuardExecution, result: Any) -> Any:
@@ -233,18 +249,9 @@ def _sync_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[
     execution = _execution(named.get("call_log"))
     if execution is None:
         return wrapped(*args, **kwargs)
-    token = otel_context.attach(execution.recorder.context)
-    try:
+    with _Telling(execution.step_ends, execution.recorder.context):
         _step_begins(execution, instance, named)
-        result = wrapped(*args, **kwargs)
-    except BaseException as error:
-        _step_ends(execution, error)
-        raise
-    else:
-        _step_ends(execution, None)
-        return result
-    finally:
-        otel_context.detach(token)
+        return wrapped(*args, **kwargs)
 
 
 async def _async_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -252,18 +259,9 @@ async def _async_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs
     execution = _execution(named.get("call_log"))
     if execution is None:
         return await wrapped(*args, **kwargs)
-    token = otel_context.attach(execution.recorder.context)
-    try:
+    with _Telling(execution.step_ends, execution.recorder.context):
         _step_begins(execution, instance, named)
-        result = await wrapped(*args, **kwargs)
-    except BaseException as error:
-        _step_ends(execution, error)
-        raise
-    else:
-        _step_ends(execution, None)
-        return result
-    finally:
-        detach(token)
+        return await wrapped(*args, **kwargs)
 
 
 def _stream_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -296,11 +294,6 @@ def _step_begins(execution: GuardExecution, runner: Any, named: Mapping[str, Any
         execution.step_begins(runner, named["call_log"], named["index"])
 
 
-def _step_ends(execution: GuardExecution, error: BaseException | None) -> None:
-    with _following:
-        execution.step_ends(error)
-
-
 # --- validation of the messages ------------------------------------------------------------------
 
 
@@ -308,31 +301,16 @@ def _sync_inputs(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dic
     execution = _execution(runner=instance)
     if execution is None:
         return wrapped(*args, **kwargs)
-    try:
-        result = wrapped(*args, **kwargs)
-    except BaseException as error:
-        _inputs_end(execution, error)
-        raise
-    _inputs_end(execution, None)
-    return result
+    with _Telling(execution.inputs_end):
+        return wrapped(*args, **kwargs)
 
 
 async def _async_inputs(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     execution = _execution(runner=instance)
     if execution is None:
         return await wrapped(*args, **kwargs)
-    try:
-        result = await wrapped(*args, **kwargs)
-    except BaseException as error:
-        _inputs_end(execution, error)
-        raise
-    _inputs_end(execution, None)
-    return result
-
-
-def _inputs_end(execution: GuardExecution, error: BaseException | None) -> None:
-    with _following:
-        execution.inputs_end(error)
+    with _Telling(execution.inputs_end):
+        return await wrapped(*args, **kwargs)
 
 
 def _input_validation(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -12,13 +12,27 @@ from collections.abc import Callable
 
 _PLACEHOLDER = re.compile(
     r"""(?xi)
-    ^\W*$ | ^[x*.•·-]+$ | ^\[redacted | ^<.*>$ | ^\{\{ | ^\$\{? | ^%\w? | ^\{[\w.]*\}$
+    ^\W*$ | ^[x*.•·-]+$ | ^\[redacted | ^<[^<>]*>$ | ^<(?:your|my|the|api|token|secret|redacted|hidden)
+    | ^(?:\{\{|\$\{|\$\(|\#\{|@\{) | ^%\w{0,2}$ | ^%[A-Z_]+%$ | ^\{[\w.]*\}$ | ^`
+    | ^\$(?:[A-Z_]+|\d|env:.*|(?-i:[A-Z][A-Z0-9_]*))$ | ^\$[a-z]\w*(?:->|\.|\[)
     | ^(?:your|my|the|some|an?|insert|enter|put|add|replace)[-_ ] | ^(?:change|replace)[-_ ]?me
-    | ^(?:os\.|process\.env|env\[|environ|getenv|config\[|settings\.|self\.|args\.|secrets\.)
+    | \byour[-_ ]\w | [-_ ]here$ | x{6} | \*{4} | …$ | \.\.\.$
+    | ^(?:os\.|process\.env|env\[|environ|getenv|config[\[.]|settings[\[.]|self\.|this\.|args\.|secrets\.|var\.
+        |local\.|data\.|module\.|op://|vault:|arn:|ref\+|!)
     | ^(?:none|null|nil|undefined|true|false|yes|no|on|off|str|string|int|bool|bytes|any|optional|required
-        |example|placeholder|dummy|todo|tbd|n/?a|empty|missing|hidden|masked|redacted|secret|password|token)$
+        |example|placeholder|dummy|todo|tbd|n/?a|empty|missing|hidden|masked|redacted|secret|password|token
+        |same-origin|include|omit)$
     """
 )
+_MESSAGE = re.compile(
+    r"(?i)^(?:this |please |field |value |input |is |are |was |must |should |cannot |can't |may |too |at least "
+    r"|does |do |not |incorrect|invalid|missing |required|(?:the |your )?password |no )"
+)
+_PATH = re.compile(r"^(?:~?(?:/[a-z0-9._-]+){2,}/?|\.{1,2}/.*|~/.*|[A-Za-z]:\\.*|\\\\.*)$")
+_NUMBER = re.compile(r"^[+-]?[\d][\d.,_]*(?:e[+-]?\d+)?%?$")
+_DATED = re.compile(r"^v?\d+(?:[-.:T]\d+)+(?:[-.+Z].*)?$")
+_FILE = re.compile(r"\.[a-z]{1,5}\d?$")
+_STRONG_MARKS = frozenset("!$#%^&*@+=?~|")
 COMMON = frozenset(
     "about above again allowed also always authentication authorization basic because been before being "
     "below bearer cannot case changed correct current default does encrypted entered entry error "
@@ -45,9 +59,24 @@ def not_placeholder(text: str) -> bool:
     return _PLACEHOLDER.search(text) is None
 
 
+def message(text: str) -> bool:
+    """Whether a text beside a key's name is a sentence about it, as in errors of a form."""
+    return " " in text.strip() and _MESSAGE.match(text.strip()) is not None
+
+
+def path(text: str) -> bool:
+    """Whether a text is the path of a file."""
+    return _PATH.match(text) is not None
+
+
+def number(text: str) -> bool:
+    """Whether a text is a plain number."""
+    return _NUMBER.match(text) is not None
+
+
 def password(text: str) -> bool:
-    """Whether a word in prose or code may be a password: no placeholder, no call, no plain word."""
-    if not not_placeholder(text) or any(c in text for c in "()[]{}"):
+    """Whether a word after a key's name may be a password: no placeholder, no call, no plain word."""
+    if not not_placeholder(text) or any(c in text for c in "()[]{}") or path(text):
         return False
     word = text.strip(".,;:!?'\"`")
     if word.lower() in COMMON or len(word) < 4:
@@ -55,13 +84,49 @@ def password(text: str) -> bool:
     return mixed(word) or any(not c.isalnum() for c in word.strip("-_'")) or _camel(word)
 
 
+def prose(text: str) -> bool:
+    """Whether a word after `password is` may be one: as above, and no word with a hyphen or a slash."""
+    word = text.strip(".,;:!?'\"`-")
+    return password(word) and not _DATED.match(word) and (mixed(word) or _camel(word) or _marked(word))
+
+
+def strong(text: str) -> bool:
+    """Whether a word looks like a secret with little around it that says so: long, and of several kinds."""
+    word = text.rstrip(".,;:!?")
+    if len(word) < 8 or not mixed(word) or not password(word) or "://" in word:
+        return False
+    if _DATED.match(word) or _FILE.search(word) or path(word):
+        return False
+    cases = any(c.isupper() for c in word) and any(c.islower() for c in word)
+    return cases or _marked(word) or (len(word) >= 16 and sum(map(str.isdigit, word)) >= 4)
+
+
+def random(text: str) -> bool:
+    """Whether a text looks drawn by lot: long, of both cases and digits, without words or a path."""
+    return (
+        len(text) >= 20
+        and sum(map(str.isdigit, text)) >= 2
+        and any(c.isupper() for c in text)
+        and any(c.islower() for c in text)
+        and not any(c in text for c in ":{}()[]<>,")
+        and text.count("/") <= 2
+        and not_placeholder(text)
+    )
+
+
+def _marked(word: str) -> bool:
+    return any(c in _STRONG_MARKS for c in word)
+
+
 def _camel(word: str) -> bool:
     return len(word) >= 8 and any(c.isupper() for c in word[1:]) and any(c.islower() for c in word)
 
 
 def bearer(text: str) -> bool:
-    """Whether what follows `Bearer` is a token and not the next word of a sentence."""
-    return not_placeholder(text) and (digits(text) or len(text) >= 24 or any(c in text for c in "._~+/="))
+    """Whether what follows `Bearer` is a token and not the next word of a sentence or a parameter."""
+    if not not_placeholder(text) or re.match(r"[a-z_]+=+$", text):
+        return False
+    return digits(text) or len(text) >= 24 or any(c in text for c in "._~+/=")
 
 
 def basic(text: str) -> bool:
@@ -78,9 +143,16 @@ def jwt(text: str) -> bool:
     return text.count(".") >= 2
 
 
+def uuid(text: str) -> bool:
+    """Whether a text ends in a UUID."""
+    return re.search(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", text) is not None
+
+
 def email(text: str) -> bool:
     """Whether a text is an address: a name before the @, and a top-level domain of letters."""
     name, _, domain = text.rpartition("@")
+    if name == "git":
+        return False  # a user of a server for code, not a person
     last = domain.rstrip(".-").rpartition(".")[2]
     return bool(name.strip(".")) and len(last) >= 2 and last.isalpha()
 
@@ -176,9 +248,12 @@ CHECKS: dict[str, Callable[[str], bool]] = {
         digits,
         not_placeholder,
         password,
+        prose,
+        strong,
         bearer,
         basic,
         jwt,
+        uuid,
         email,
         card,
         iban,

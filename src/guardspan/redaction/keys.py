@@ -8,17 +8,36 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Iterable
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_FOREIGN_WORD = re.compile(r"[^\W\d_]+|\d+")
+# Between a label and its value in languages that put no space there.
+_PARTICLES = "是为為はがも는은이가 "
 
+# Labels of passwords in other scripts and with accents; a name that ends in one is secret.
+FOREIGN: tuple[str, ...] = tuple(
+    "contraseña contraseñas hasło hasła lösenord lösenordet jelszó jelszava jelszavam şifre şifreniz şifren "
+    "şifresi parolă parolanız slaptažodis lykilorð κωδικός κωδικος пароль паролі парола лозинка секрет "
+    "密码 密碼 口令 暗証番号 暗証 パスワード 비밀번호 암호 패스워드 סיסמה סיסמא पासवर्ड รหัสผ่าน گذرواژه پسورد".split()
+) + (
+    "mật khẩu",
+    "كلمة المرور",
+    "كلمة_المرور",
+    "كلمة السر",
+    "رمز عبور",
+    "κωδικός πρόσβασης",
+)
 # Alone enough, wherever they stand in the name.
 SECRET_WORDS = frozenset(
-    "password passwd passphrase passcode pwd pass secret secrets credential credentials authorization "
-    "cookie cookies apikey privatekey secretkey accesskey jwt passwort kennwort geheimnis contraseña "
-    "contrasena clave senha wachtwoord hasło haslo lösenord salasana adgangskode passord parola şifre "
-    "sifre heslo jelszó пароль секрет 密码 密碼 口令 パスワード 비밀번호 암호 كلمة_المرور".split()
-)
+    "password passwords passwd passphrase passcode pwd secret secrets credential credentials authorization "
+    "cookie cookies apikey privatekey secretkey accesskey authtoken jwt passwort kennwort geheimnis "
+    "contrasena contrasenya clave senha wachtwoord haslo losenord salasana adgangskode passord parola sifre "
+    "heslo jelszo mdp lozinka zaporka geslo katalaluan idtoken pgpassword motdepasse zugangscode".split()
+) | {label for label in FOREIGN if " " not in label}
+# Secret only as the last word: `db_pass`, and not `pass-through`.
+_LAST_WORDS = frozenset(["pass", "pw", "passwort1", "pswd", "psw", "parole", "parool"])
 # Secret only together with what qualifies them, or alone as the whole name.
 _KEY_QUALIFIERS = frozenset(
     "api access private secret encryption signing master service account shared ssh subscription auth "
@@ -27,7 +46,11 @@ _KEY_QUALIFIERS = frozenset(
 )
 _TOKEN_WORDS = frozenset(["token", "jeton"])
 _WHOLE_NAMES = frozenset(
-    ["auth", "signature", "sig", "otp", "csrf", "xsrf", "sessionid", "sid", "credentials", "mot de passe"]
+    [
+        *("auth", "signature", "sig", "otp", "totp", "csrf", "xsrf", "sessionid", "sid", "credentials"),
+        *("mot de passe", "kata sandi", "kata laluan", "parola d ordine", "palavra passe", "pass phrase"),
+        *("add mask", "pass", "passe", "cvv", "cvc", "pin", "pin code"),
+    ]
 )
 # They say that the value is about a secret, and not one.
 _ABOUT = frozenset(
@@ -37,35 +60,59 @@ _ABOUT = frozenset(
     "status updated created at attempts file usage budget per rate izer izers price cost prices bucket "
     "prefix suffix class index hint label placeholder prompt input output total used remaining size "
     "kind scope scopes issuer audience provider encoding generation validator policyname in out bias "
-    "probs prob".split()
+    "probs prob ts py js go rs java md yaml yml json txt html css consent banner domain samesite store "
+    "pad eos bos unk sep cls mask special stop next image text".split()
 )
+_QUESTIONS = frozenset(["has", "is", "use", "show", "hide", "forgot", "no", "require", "requires"])
+_NUMERIC = frozenset(["otp", "totp", "pin", "cvv", "cvc", "passcode"])
 
 
 @functools.lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
     """The words of a key's name, in lower case."""
-    return tuple(word.lower() for word in _WORD.findall(name))
+    if name.isascii():
+        return tuple(word.lower() for word in _WORD.findall(name))
+    spaced = []
+    for previous, character in zip(" " + name, unicodedata.normalize("NFC", name), strict=False):
+        spaced.append("_" if character.isupper() and previous.islower() else "")
+        spaced.append("i" if character == "İ" else character)
+    return tuple(word.lower() for word in _FOREIGN_WORD.findall("".join(spaced)))
 
 
 @functools.lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Whether a key of this name holds a secret."""
+    if not name.isascii() and _plain(name).endswith(FOREIGN):
+        return True
     words = words_of(name)
     if not words:
         return False
-    if " ".join(words) in _WHOLE_NAMES or "".join(words) in SECRET_WORDS:
+    if " ".join(words) in _WHOLE_NAMES or "".join(words) in SECRET_WORDS or words[-1] in _LAST_WORDS:
         return True
     if words[-1] in _ABOUT or (
         words[0] in _ABOUT and words[-1] in {"password", "token", "secret"} and len(words) > 2
     ):
         return False
-    if any(word in SECRET_WORDS for word in words):
-        return not ({"has", "is", "use", "show", "forgot"} & set(words[:1]))
+    if any(word in SECRET_WORDS for word in words) or words[-1] == "pass":
+        return words[0] not in _QUESTIONS
     if any(word in _TOKEN_WORDS for word in words):
         return not (_ABOUT & set(words))
-    if words[-1] in {"key", "keys"}:
+    return _key_or_session(words)
+
+
+def _key_or_session(words: tuple[str, ...]) -> bool:
+    if words[-1] in {"key", "keys"} or (words[-1].isdigit() and "key" in words):
         return any(word in _KEY_QUALIFIERS for word in words[:-1])
     return len(words) > 1 and words[-1] == "id" and words[0] == "session"
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFC", name).replace("İ", "i").lower().rstrip(_PARTICLES)
+
+
+def numeric(name: str) -> bool:
+    """Whether the value of a key of this name is a short number by nature (`otp`, `pin`)."""
+    return bool(_NUMERIC & set(words_of(name)))
 
 
 class KeyNames:
@@ -85,50 +132,13 @@ class KeyNames:
 
 # What a key's name in a text is recognised by; the whole name is judged afterwards.
 STEMS: tuple[str, ...] = (
-    "passw",
-    "passphrase",
-    "passcode",
-    "passord",
-    "pwd",
-    "pass",
-    "secret",
-    "token",
-    "jeton",
-    "credential",
-    "authorization",
-    "auth",
-    "cookie",
-    "key",
-    "jwt",
-    "kennwort",
-    "contrase",
-    "senha",
-    "wachtwoord",
-    "mot de passe",
-    "has[lł]o",
-    "lösenord",
-    "salasana",
-    "adgangskode",
-    "parola",
-    "[sş]ifre",
-    "heslo",
-    "jelsz",
-    "clave",
-    "signature",
-    "csrf",
-    "xsrf",
-    "sessionid",
-    "session_id",
-    "sid",
-    "otp",
-    "пароль",
-    "Пароль",
-    "ПАРОЛЬ",
-    "секрет",
-    "密码",
-    "密碼",
-    "口令",
-    "パスワード",
-    "비밀번호",
-    "암호",
+    *("passw", "passphrase", "passcode", "passord", "pwd", "pass", "secret", "token", "jeton"),
+    *("credential", "authorization", "auth", "cookie", "key", "jwt", "pw", "psw", "pswd", "kennwort"),
+    *("(?:api|app|access|secret|private|signing|encryption|master|license|account|service) keys?",),
+    *("geheimnis", "zugangscode", "contrase", "senha", "wachtwoord", "mot de passe", "mdp", "haslo"),
+    *("losenord", "salasana", "adgangskode", "parola d'ordine", "parola", "parole", "parool", "sifre"),
+    *("şİfre", "heslo", "jelsz", "clave", "lozinka", "zaporka", "geslo", "katalaluan"),
+    *("kata sandi", "kata laluan", "signature", "csrf", "xsrf", "sessionid", "session_id", "sid", "otp"),
+    *("add-mask:", "pin", "cvv", "cvc"),
+    *FOREIGN,
 )

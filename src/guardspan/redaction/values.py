@@ -1,4 +1,4 @@
-"""Finds the value that follows a secret key's name in a text: quoted, bare, or to the end of a header line.
+"""Finds the value that follows a secret key's name in a text: quoted, bare, in a block, or a header's line.
 
 Works on UTF-8 bytes, bounded: a value is followed for at most :data:`LONGEST` bytes.
 """
@@ -9,19 +9,32 @@ import re
 from typing import NamedTuple
 
 from guardspan.redaction import checks
-from guardspan.redaction.keys import words_of
+from guardspan.redaction.keys import numeric, words_of
 
 LONGEST = 16_384
 _BACK = 64
 
-_NAME_BEFORE = re.compile(rb"[A-Za-z0-9_.\x80-\xff-]{0,64}\Z")
-_BLANK = re.compile(rb"[ \t]{0,32}")
-_OPENING = re.compile(rb"(?:[bBfFrRuU]{1,2}(?=[\"']))?([\"'`])")
-_BARE = re.compile(rb"[^\s,;&\"'<>(){}\[\]|`\\]{1,4096}")
+_NAME_BYTES = bytes(
+    [*range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x61, 0x7B), *b"_.-", *range(0x80, 0x100)]
+)
+_NAME = re.compile(rb"[A-Za-z0-9_. '\x80-\xff-]*")
+_BLANK = re.compile(rb"(?:\*\*(?=[ \t]))?[ \t]{0,32}")
+_OPENING = re.compile(
+    rb"(?:\[\s{0,8}|(?:SecretStr|SecretBytes|Secret|str|bytes|String|Some|Buffer\.from)\(\s?)?"
+    rb"(?:[bBfFrRuUN@$]{1,2}(?=[\"']))?(\"{3}(?=[^\"])|'{3}(?=[^'])|[\"'`])"
+)
+_WIDE_OPENING = re.compile(rb"\xe3\x80[\x8c\x8e]|\xe2\x80[\x9c\x9e\x98]|\xc2\xab ?")
+_BLOCK = re.compile(rb"[|>][+-]?\d?[+-]?[ \t]{0,8}\r?\n([ \t]{1,32})(?=\S)")
+_NEXT_LINE = re.compile(rb"[ \t]{0,8}\r?\n[ \t]{0,16}([^\s\"'<>:={}\[\]]{8,200})[ \t]{0,8}(?:\r?\n|\Z)")
+_BARE = re.compile(rb"(?:[^\s,;&\"'<>(){}\[\]|`\\]|\\(?![nrtbfu\"'\\/])){1,4096}")
 _LINE = re.compile(rb"[^\r\n\"'`]{0,16384}")
 _SCHEME = re.compile(rb"(?i)\s{0,9}([A-Za-z][A-Za-z0-9-]{1,30})\s{1,9}(?=\S)")
-_PASSWORD_WORDS = ("pass", "pwd", "senha", "kennwort", "contrase", "wachtwoord")
+_WORD = re.compile(rb"\S{1,16384}")
+_STOPS = re.compile("[，。；、）」』】”“’»！？]|です|입니다|となります|$")  # noqa: RUF001
+_ALGORITHM = re.compile(r"(?i)^[a-z]{1,10}[-_]?\d{1,5}$")
+_PASSWORD_WORDS = ("pass", "pwd", "pw", "senha", "kennwort", "contrase", "wachtwoord", "mdp", "secret")
 _LINES = frozenset({"authorization", "cookie"})
+_WEAK = frozenset(["auth", "signature", "sig", "sid", "credentials", "clave", "parole", "passe", "jwt"])
 
 
 class Value(NamedTuple):
@@ -32,11 +45,13 @@ class Value(NamedTuple):
     bare: bool
 
 
-def name_before(data: bytes, start: int, end: int) -> str:
-    """The whole name of a key of which ``data[start:end]`` was recognised."""
-    before = _NAME_BEFORE.search(data, max(0, start - _BACK), start)
-    begin = before.start() if before else start
-    return data[begin:end].decode("utf-8", "replace").strip(" \t\"'`]:=>\\")
+def name_before(data: bytes, start: int, end: int) -> tuple[int, str]:
+    """Where the whole name begins of which ``data[start:end]`` was recognised, and the name."""
+    window = data[max(0, start - _BACK) : start]
+    begin = start - (len(window) - len(window.rstrip(_NAME_BYTES)))
+    found = _NAME.match(data, begin, end)
+    name = found.group().decode("utf-8", "replace") if found else ""
+    return begin, name.rstrip(" -.'：＝→").lstrip("'.-")  # noqa: RUF001
 
 
 def value_after(data: bytes, position: int, name: str, quoted_name: bool) -> Value | None:
@@ -46,23 +61,67 @@ def value_after(data: bytes, position: int, name: str, quoted_name: bool) -> Val
     opening = _OPENING.match(data, position)
     last = words_of(name)[-1:] or ("",)
     if opening:
-        return _quoted(data, opening.end(), opening.group(1), name)
-    if last[0] in _LINES or last[0] == "cookies":
-        return _line(data, position, last[0])
-    return _bare(data, position, name, quoted_name)
+        return quoted(data, opening.end(), opening.group(1), name)
+    if last[0] in _LINES:
+        return _line(data, position, name, quoted_name)
+    block = _BLOCK.match(data, position)
+    if block:
+        return _block(data, block.end(), block.group(1))
+    wide = _WIDE_OPENING.match(data, position)
+    return _bare(data, wide.end() if wide else position, name, quoted_name)
 
 
-def _quoted(data: bytes, start: int, quote: bytes, name: str) -> Value | None:
+def element(data: bytes, position: int, name: str, sure: bool) -> Value | None:
+    """The text of an XML or HTML element, up to the next tag; ``sure`` where the element has the name."""
+    end = data.find(b"<", position, position + LONGEST)
+    text = data[position : max(end, position)].decode("utf-8", "replace").strip()
+    if end < 0 or not text or not checks.not_placeholder(text) or checks.message(text):
+        return None
+    likely = checks.password(text) or (for_password(name) and len(text) >= 8 and " " not in text)
+    return Value(position, end, False) if likely and (sure or checks.mixed(text)) else None
+
+
+def quoted(data: bytes, start: int, quote: bytes, name: str, strict: bool = False) -> Value | None:
+    """A value between quotes; ``strict`` where little says that it belongs to the name."""
     end = _closing(data, start, quote)
     text = data[start:end].decode("utf-8", "replace")
-    if not text.strip() or not checks.not_placeholder(text.strip()):
+    if not text.strip() or not checks.not_placeholder(text.strip()) or not plausible(name, text):
         return None
     words = words_of(name)
-    if words and words[-1] == "token" and len(text) < 8 and not checks.digits(text):
-        return None  # a token of a text, as in the probabilities that a model returns
     if words and words[-1] == "authorization":
-        return _after_scheme(data, start, end)
+        found = _after_scheme(data, start, end)
+        return found._replace(bare=False) if found else None
+    if strict and not (checks.strong(text) or (for_password(name) and checks.prose(text))):
+        return None
     return Value(start, end, False)
+
+
+def plausible(name: str, text: str) -> bool:
+    """Whether a text under a secret name is a secret, and no message, path, algorithm, or piece of a text."""
+    words = words_of(name)
+    if checks.message(text) or (words in {("pwd",), ("oldpwd",)} and text[:1] in "/~"):
+        return False
+    if words == ("token",) and len(text) < 8 and sum(map(str.isdigit, text)) < 4:
+        return False  # a token of a text, as in the probabilities that a model returns
+    if words == ("key",):
+        return checks.random(text)
+    if " ".join(words) in _WEAK and (len(text) < 6 or " " in text or _ALGORITHM.match(text)):
+        return False
+    return not (numeric(name) and not checks.digits(text))
+
+
+def for_password(name: str) -> bool:
+    """Whether a key's name speaks of a password, which may be a plain word or a number."""
+    lower = name.lower()
+    return not name.isascii() or any(stem in lower for stem in _PASSWORD_WORDS)
+
+
+def trimmed(text: str) -> str:
+    """A bare value without the punctuation, of any script, that follows it."""
+    if not text.isascii():
+        stop = _STOPS.search(text)
+        text = text[: stop.start()] if stop else text
+    return text.rstrip(".:!?*")
 
 
 def _closing(data: bytes, start: int, quote: bytes) -> int:
@@ -86,15 +145,18 @@ def _escaped(data: bytes, start: int, position: int) -> bool:
     return count % 2 == 1
 
 
-def _line(data: bytes, position: int, kind: str) -> Value | None:
+def _line(data: bytes, position: int, name: str, quoted_name: bool) -> Value | None:
     line = _LINE.match(data, position)
     if line is None or not line.group().strip():
         return None
     end = line.start() + len(line.group().rstrip())
-    if kind == "authorization":
+    if words_of(name)[-1] == "authorization":
         return _after_scheme(data, position, end)
-    text = data[position:end].decode("utf-8", "replace")
-    return Value(position, end, True) if checks.not_placeholder(text) else None
+    text = data[position:end].decode("utf-8", "replace").strip()
+    pairs = text.split(" ", 1)[0].partition("=")
+    if not pairs[1] or not pairs[2] or not checks.not_placeholder(text):
+        return _bare(data, position, name, quoted_name)
+    return Value(position, end, True)
 
 
 def _after_scheme(data: bytes, start: int, end: int) -> Value | None:
@@ -102,29 +164,68 @@ def _after_scheme(data: bytes, start: int, end: int) -> Value | None:
     scheme = _SCHEME.match(data, start, end)
     if scheme is None:
         text = data[start:end].decode("utf-8", "replace")
-        return Value(start, end, True) if checks.not_placeholder(text) and len(text) >= 6 else None
-    if scheme.group(1).lower() == b"digest":
+        enough = len(text) >= 6 and (checks.digits(text) or len(text) >= 20)
+        return Value(start, end, True) if enough and checks.not_placeholder(text) else None
+    if scheme.group(1).lower() in {b"digest", b"aws4-hmac-sha256"}:
         return None
-    text = data[scheme.end() : end].decode("utf-8", "replace")
-    if not checks.not_placeholder(text) or " " in text.strip():
+    word = _WORD.match(data, scheme.end(), end)
+    text = word.group().decode("utf-8", "replace") if word else ""
+    alone = word is not None and word.end() == end
+    if not checks.not_placeholder(text) or "=" in text.rstrip("=") or "(" in text:
         return None
-    return Value(scheme.end(), end, True)
+    if not (checks.strong(text) if not alone else len(text) >= 4 and not text.isalpha() or len(text) >= 16):
+        return None
+    return Value(scheme.end(), word.end() if word else end, True)
+
+
+def _block(data: bytes, position: int, indent: bytes) -> Value | None:
+    """A YAML block scalar: all lines that are indented as its first."""
+    limit = min(len(data), position + LONGEST)
+    end = position
+    while True:
+        line = data.find(b"\n", end, limit)
+        end = line if line >= 0 else limit
+        if line < 0 or not data.startswith(indent, line + 1):
+            break
+        end = line + 1
+    text = data[position:end].decode("utf-8", "replace").strip()
+    if not text or not checks.not_placeholder(text) or text.startswith("$ANSIBLE_VAULT"):
+        return None
+    return Value(position, position + len(data[position:end].rstrip()), False)
 
 
 def _bare(data: bytes, position: int, name: str, quoted_name: bool) -> Value | None:
     found = _BARE.match(data, position)
     if found is None:
-        return None
-    text = found.group().decode("utf-8", "replace").rstrip(".:!?")
+        return _next_line(data, position, name)
+    text = trimmed(found.group().decode("utf-8", "replace"))
     end = found.start() + len(text.encode("utf-8", "replace"))
-    if end < len(data) and data[end : end + 1] in (b"(", b"["):
+    after = data[end : end + 1]
+    if after in (b"(", b"[") or (after in (b'"', b"'") and text.endswith("+")):
         return None  # a call or an index: code that gets a secret, not the secret
-    for_password = any(stem in name.lower() for stem in _PASSWORD_WORDS)
-    if text.isdigit():
-        return Value(found.start(), end, True) if for_password and len(text) >= 4 else None
     if quoted_name and text in {"true", "false", "null"}:
         return None
-    plain = for_password and len(text) >= 8 and text.lower() not in checks.COMMON and text.isalpha()
-    if checks.password(text) or (plain and checks.not_placeholder(text)):
-        return Value(found.start(), end, True)
-    return None
+    secret = _number(name, text) if checks.number(text) else _word(name, text)
+    return Value(found.start(), end, True) if secret else None
+
+
+def _number(name: str, text: str) -> bool:
+    size = sum(map(str.isdigit, text))
+    if numeric(name):
+        return size == len(text) and 3 <= size <= 10
+    return (for_password(name) and size >= 4) or (text.isdigit() and size >= 20)
+
+
+def _word(name: str, text: str) -> bool:
+    if not plausible(name, text):
+        return words_of(name) == ("key",) and bool(re.fullmatch(r"[0-9a-f]{32,128}", text))
+    plain = for_password(name) and len(text) >= 8 and text.lower() not in checks.COMMON and text.isalpha()
+    return checks.password(text) or (plain and checks.not_placeholder(text))
+
+
+def _next_line(data: bytes, position: int, name: str) -> Value | None:
+    """A value alone on the line below its label."""
+    found = _NEXT_LINE.match(data, position)
+    if found is None or not checks.strong(found.group(1).decode("utf-8", "replace")):
+        return None
+    return Value(*found.span(1), True) if words_of(name) != ("key",) else None
