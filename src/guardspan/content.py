@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic_core import to_json
 
 from guardspan import semconv
 from guardspan.redaction import Redactor
@@ -87,7 +88,7 @@ class Content:
     ) -> None:
         self.mode: ContentMode = mode
         self.limit = limit
-        self._key = key or secrets.token_bytes(32)
+        self._keyed = hmac.new(key or secrets.token_bytes(32), digestmod=hashlib.sha256)
         self.redactor = redactor or Redactor()
 
     @classmethod
@@ -120,7 +121,9 @@ class Content:
 
     def digest(self, text: str) -> str:
         """Keyed digest of a text: 16 hex digits of HMAC-SHA-256."""
-        return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]
+        keyed = self._keyed.copy()
+        keyed.update(text.encode("utf-8", "replace"))
+        return keyed.hexdigest()[:16]
 
     def _redacted(self, tally: Tally, value: object) -> str | None:
         with _redacting:
@@ -139,7 +142,7 @@ class Content:
         with _shaping:
             budget = _Budget(self.limit)
             shape = self._shape(value, budget, _MAX_DEPTH)
-            return cut(json.dumps(shape, separators=(",", ":")), self.limit)
+            return cut(to_json(shape).decode(), self.limit)
         return None
 
     def _shape(self, value: object, budget: _Budget, depth: int) -> object:

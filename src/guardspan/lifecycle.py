@@ -10,10 +10,10 @@ and re-attaches only that one.
 from __future__ import annotations
 
 import math
+import random
 import re
-import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry import context as otel_context
@@ -27,12 +27,12 @@ from guardspan.pricing import Price, Usage
 from guardspan.safety import Quietly
 from guardspan.telemetry import Telemetry
 from guardspan.views import (
+    NO_RESPONSE,
     CallResult,
     CallView,
     Failure,
     IterationResult,
     IterationView,
-    Response,
     ValidatorView,
 )
 
@@ -69,7 +69,7 @@ def current_owner() -> object:
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """What is known when a Call begins. ``inputs`` maps attribute names to content."""
+    """What is known when a Call begins."""
 
     library: str
     operation: str
@@ -78,7 +78,6 @@ class CallStart:
     stream: bool = False
     request_model: str | None = None
     contract_digest: str | None = None
-    inputs: Mapping[str, object] = field(default_factory=dict)
 
 
 class CallRecorder:
@@ -87,13 +86,17 @@ class CallRecorder:
     Args:
         telemetry: the instrumentor's tools.
         start: what is known when it begins.
-        owner: what :func:`current_owner` finds in the Call's context; the context must not outlive its use.
+        owner: what :func:`current_owner` finds in the Call's context.
+        inputs: content by attribute name, described when the Call ends.
     """
 
-    def __init__(self, telemetry: Telemetry, start: CallStart, owner: object) -> None:
+    def __init__(
+        self, telemetry: Telemetry, start: CallStart, owner: object, inputs: Mapping[str, object]
+    ) -> None:
         self.telemetry = telemetry
         self.start = start
-        self.call_id = uuid.uuid4().hex
+        self._inputs = inputs
+        self.call_id = f"{random.getrandbits(128):032x}"
         self.reasks_limit: int | None = None
         self.request_model = start.request_model
         self.failed_validators: dict[str, None] = {}
@@ -174,8 +177,10 @@ class CallRecorder:
                 self.telemetry.activity.ended(self._handle)
             with _ending:
                 self.span.end()
+        # Whoever captured the context holds this for longer: nothing of the call, and no circle.
         self._open_iteration = self.last_failure = None
-        self.start = replace(self.start, inputs={})  # a captured context may hold this for longer
+        self._inputs = {}
+        self.context = Context()
 
     @property
     def ended(self) -> bool:
@@ -190,7 +195,7 @@ class CallRecorder:
     def _write(self, result: CallResult) -> None:
         tally = Tally()
         content = self.telemetry.content
-        for name, value in self.start.inputs.items():
+        for name, value in self._inputs.items():
             content.capture(tally, name, value)
         content.capture(tally, semconv.OUTPUT_VALIDATED, result.output)
         failure = result.failure
@@ -265,7 +270,7 @@ class IterationRecorder:
         self.call = call
         self.index = index
         self.stage = stage
-        self.response = Response()
+        self.response = NO_RESPONSE
         attributes: dict[str, Any] = {
             semconv.KIND: "iteration",
             semconv.NAME: call.start.name,

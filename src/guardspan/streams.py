@@ -126,7 +126,10 @@ class SyncStream(_Proxy):
 
     def throw(self, *error: Any) -> Any:
         """As a generator's own ``throw``."""
-        return self._self_advance(self.__wrapped__.throw, *error)
+        try:
+            return self._self_advance(self.__wrapped__.throw, *error)
+        finally:
+            del error  # its traceback leads here: a circle that would keep the stream
 
     def _self_advance(self, step: Any, *arguments: Any) -> Any:
         token = self._self_enter()
@@ -140,6 +143,7 @@ class SyncStream(_Proxy):
             raise
         finally:
             self._self_leave(token)
+            del arguments  # as in `throw`
         self._self_item(value)
         return value
 
@@ -168,7 +172,10 @@ class AsyncStream(_Proxy):
 
     async def athrow(self, *error: Any) -> Any:
         """As an async generator's own ``athrow``."""
-        return await self._self_advance(self.__wrapped__.athrow, *error)
+        try:
+            return await self._self_advance(self.__wrapped__.athrow, *error)
+        finally:
+            del error  # its traceback leads here: a circle that would keep the stream
 
     async def _self_advance(self, step: Any, *arguments: Any) -> Any:
         token = self._self_enter()
@@ -182,6 +189,7 @@ class AsyncStream(_Proxy):
             raise
         finally:
             self._self_leave(token)
+            del arguments  # as in `throw`
         self._self_item(value)
         return value
 

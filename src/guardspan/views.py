@@ -43,6 +43,10 @@ class Response:
     cost_usd: float | None = None
 
 
+NO_RESPONSE = Response()
+"""What is known before an LLM has answered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why something did not pass.

@@ -148,8 +148,11 @@ class App:
         if self.flavour == "async":
             name = {"next": "__anext__"}.get(method, f"a{method}")
         self.note_current_span(f"before {method}")
-        given = getattr(stream, name)(*args)
-        given = await given if self.flavour == "async" else given
+        try:
+            given = getattr(stream, name)(*args)
+            given = await given if self.flavour == "async" else given
+        finally:
+            del args, stream  # a thrown exception's traceback leads here: no circle of the test's own
         self.note_current_span(f"after {method}")
         self.note(method, plain(given))
         return given

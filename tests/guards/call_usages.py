@@ -29,7 +29,7 @@ async def _(app: App) -> None:
 @usage("an exception of the validator's is handed on as it is")
 async def _(app: App) -> None:
     kept = LookupError("kept")
-    kept.add_note("a note")
+    kept.__notes__ = ["a note"]  # what `add_note` makes, from Python 3.11 on
     guard = app.guard(lambda value, result: (_ for _ in ()).throw(kept))
     raised = await app.attempt(app.enter(guard, "validate", "bad"))
     app.note(raised is kept, kept.args, kept.__notes__, kept.__context__, kept.__cause__)

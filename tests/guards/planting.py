@@ -185,7 +185,7 @@ class Refused(Exception):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.body = args[-1]
-        self.add_note(str(args[-1]))
+        self.__notes__ = [str(args[-1])]  # what `add_note` makes, from Python 3.11 on
 
 
 class Order(pydantic.BaseModel):

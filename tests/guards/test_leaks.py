@@ -128,7 +128,13 @@ def test_guardrails_writes_on_no_span_but_its_own(
     assert bool(plant.found_in(everything(own))) == (tracing == "kept")
 
 
-@pytest.mark.parametrize("method", ["read", "leave", "close", "throw", "never begin"])
+LEAVING = [
+    (each, method) for each in ("sync", "async") for method in ("read", "leave", "close", "never begin")
+]
+
+
+# An async stream that is thrown into leaves generators of Guardrails' own to the garbage collector.
+@pytest.mark.parametrize(("flavour", "method"), [*LEAVING, ("sync", "throw")])
 def test_kept_tracing_leaves_the_consumers_span_alone(
     monkeypatch: pytest.MonkeyPatch, record: Callable[..., Recording], flavour: str, method: str
 ) -> None:

@@ -94,12 +94,15 @@ def test_every_patched_name_is_the_object_that_it_was(order: str) -> None:
             assert changed(before) == []
 
 
-def test_a_name_is_wrapped_once_however_often_it_is_instrumented() -> None:
-    """Instrumenting twice does not give every span twice."""
+def test_a_name_is_wrapped_once_however_often_it_is_instrumented(caplog: pytest.LogCaptureFixture) -> None:
+    """Instrumenting twice does not give every span twice, and is no reason to complain."""
     before = vars(Guard)["parse"]
     instrument()
     instrument()
     assert vars(Guard)["parse"].__wrapped__ is before
+    guardspan.uninstrument()
+    guardspan.uninstrument()
+    assert caplog.records == []
 
 
 def test_a_wrapper_of_somebody_elses_stays_and_goes_without_spans(recording: Recording) -> None:

@@ -15,7 +15,7 @@ from guardspan.guardrails import reader, responses
 from guardspan.guardrails.guards import GuardFacts, server_host
 from guardspan.lifecycle import CallRecorder, CallStart, IterationRecorder
 from guardspan.telemetry import Telemetry
-from guardspan.views import CallResult, Failure, IterationResult, Response
+from guardspan.views import NO_RESPONSE, CallResult, Failure, IterationResult, Response
 
 _MAX_STREAMED = 1_000_000
 """Characters of a streamed answer that are kept for its description; tokens are counted to the end."""
@@ -58,6 +58,7 @@ class GuardExecution:
         self.guard_id = id(guard)
         self.entered = False
         self.consuming = False
+        self.kept_stream: Any = None
         self.iteration: IterationRecorder | None = None
         self.step: Step | None = None
         self.last: IterationResult | None = None
@@ -65,6 +66,7 @@ class GuardExecution:
         self._actions: dict[int, str] | None = None
         self._text: list[str] = []
         self._text_length = 0
+        self._working: tuple[object, Context, Context] | None = None
         self._llm_error: BaseException | None = None
         self._last_error: BaseException | None = None
         self._server = server_host(guard)
@@ -81,9 +83,9 @@ class GuardExecution:
                 stream=bool(arguments.get("stream")),
                 request_model=responses.short_text(arguments.get("model")),
                 contract_digest=facts.digest,
-                inputs=_inputs(arguments) if telemetry.content.mode != "off" else {},
             ),
             owner=self,
+            inputs=_inputs(arguments) if telemetry.content.mode != "off" else {},
         )
 
     # --- steps -------------------------------------------------------------------------------------
@@ -144,11 +146,14 @@ class GuardExecution:
     def _complete_usage(self, found: Any) -> None:
         """Token counts that the library kept, where no response was seen."""
         info = getattr(getattr(found, "outputs", None), "llm_response_info", None)
-        if info is not None and self.iteration is not None and self.iteration.response == Response():
-            usage = responses.read_usage(
-                {"prompt_tokens": info.prompt_token_count, "completion_tokens": info.response_token_count}
-            )
-            self.iteration.response = Response(usage=usage)
+        if info is None or self.iteration is None or self.iteration.response is not NO_RESPONSE:
+            return
+        if info.prompt_token_count is None and info.response_token_count is None:
+            return
+        usage = responses.read_usage(
+            {"prompt_tokens": info.prompt_token_count, "completion_tokens": info.response_token_count}
+        )
+        self.iteration.response = Response(usage=usage)
 
     def _end_iteration(self, result: IterationResult) -> None:
         self.last = result
@@ -297,8 +302,11 @@ class GuardExecution:
     def _forget(self) -> None:
         """Drop the library's objects: a captured context may hold this execution for longer than the call."""
         self.step = self.last = self.iteration = self._input = None
-        self._llm_error = self._last_error = None
+        self._llm_error = self._last_error = self._working = None
         self._text.clear()
+        kept, self.kept_stream = self.kept_stream, None
+        if kept is not None:
+            kept.close()  # now, while this context is current, and not when the collector finds it
 
     # --- a stream (StreamObserver) -----------------------------------------------------------------
 
@@ -311,7 +319,11 @@ class GuardExecution:
         if self.step is not None and self.iteration is None and not self.step.validates_input:
             self._open_iteration()
         recorder = self.iteration if self.iteration is not None else self.recorder
-        return recorder.over(otel_context.get_current())
+        current = otel_context.get_current()
+        known = self._working
+        if known is None or known[0] is not recorder or known[1] is not current:
+            known = self._working = (recorder, current, recorder.over(current))
+        return known[2]
 
     def item(self, value: Any) -> None:
         """A chunk is about to be handed out; all that is known of a server's stream are its chunks."""

@@ -129,7 +129,9 @@ def _execution(call_log: Any = None, runner: Any = None) -> GuardExecution | Non
     is read within this execution.
     """
     owner = current_owner()
-    if not isinstance(owner, GuardExecution) or not is_instrumentation_enabled():
+    if not isinstance(owner, GuardExecution) or not owner.recorder.recording:
+        return None  # a Call that is not sampled needs no steps, only its end
+    if not is_instrumentation_enabled():
         return None
     if call_log is not None and not owner.owns(call_log):
         return None
@@ -222,18 +224,20 @@ def _call(execution: GuardExecution) -> _Telling:
 def _returned(execution: GuardExecution, result: Any) -> Any:
     """The result as the application gets it; a stream is handed out with the execution as its observer."""
     with _following:
-        if hasattr(result, "__next__") or hasattr(result, "__anext__"):
+        kind = type(result)
+        if hasattr(kind, "__next__") or hasattr(kind, "__anext__"):
             return observe(_restoring(result), execution)
         execution.returned(result)
-    passed = getattr(result, "validation_passed", False)
-    execution.recorder.end(CallResult(semconv.PASS if passed else semconv.FAIL))  # as above
+    if not execution.recorder.ended:  # a fault of ours kept it open
+        passed = getattr(result, "validation_passed", False)
+        execution.recorder.end(CallResult(semconv.PASS if passed else semconv.FAIL))
     return result
 
 
 def _entered(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    execution = _execution()
-    if execution is not None and execution.guard_id == id(instance):
-        execution.entered = True
+    owner = current_owner()
+    if isinstance(owner, GuardExecution) and owner.guard_id == id(instance):
+        owner.entered = True
     return wrapped(*args, **kwargs)
 
 
@@ -271,7 +275,10 @@ def _stream_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dic
     if execution is None:
         return wrapped(*args, **kwargs)
     _step_begins(execution, instance, named)
-    return _restoring(wrapped(*args, **kwargs))
+    stream = _restoring(wrapped(*args, **kwargs))
+    if isinstance(stream, Restoring):
+        execution.kept_stream = stream
+    return stream
 
 
 def _restoring(stream: Any) -> Any:
@@ -442,6 +449,6 @@ class _InContext(ObjectProxy):
 
 
 def _in_executor(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if _execution() is None or not inspect.ismethod(wrapped):
+    if not isinstance(current_owner(), GuardExecution) or not inspect.ismethod(wrapped):
         return wrapped(*args, **kwargs)
     return wrapped.__func__(_InContext(instance), *args, **kwargs)

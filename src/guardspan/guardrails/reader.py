@@ -41,12 +41,16 @@ def read_validators(
         error: what ended the Iteration; a validator that had begun and not ended is the one that raised it.
     """
     views: dict[tuple[int | None, str], ValidatorView] = {}
+    ends: dict[tuple[int | None, str], datetime | None] = {}
     for log in logs:
         key = (log.instance_id, _ITEM.sub(".*", log.property_path))
         view = views.get(key)
         if view is None:
             view = views[key] = _view(log, key[1], actions)
         _add_run(view, log, error)
+        ends[key] = log.end_time or ends.get(key)
+    for key, view in views.items():
+        view.ended_ns = _nanoseconds(ends[key]) or time.time_ns()
     return list(views.values())
 
 
@@ -71,7 +75,6 @@ def _add_run(view: ValidatorView, log: Any, error: BaseException | None) -> None
         view.outcome = outcome
     if log.end_time is None and error is not None and not failures.is_cancellation(error):
         view.error_type = failures.type_name(error)
-    view.ended_ns = _nanoseconds(log.end_time) or view.ended_ns or time.time_ns()
 
 
 def _outcome(log: Any) -> str | None:
