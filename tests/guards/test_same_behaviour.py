@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import gc
 import inspect
+import random
 import ssl
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -34,7 +35,10 @@ from application import (
 )
 from guardrails import AsyncGuard, Guard
 from guardrails.settings import settings
-from kit import MESSAGES
+from kit import MESSAGES, NoBad
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import NoOpTracerProvider
 from recording import Recording
 
 import guardspan
@@ -159,6 +163,45 @@ def test_whatever_an_application_does(
 ) -> None:
     """Everything that could be noticed is as in the bare run."""
     assert_same(monkeypatch, record, flavour, USAGES[name][1])
+
+
+@pytest.mark.parametrize(
+    ("name", "flavour"), [(name, each) for name, (flavours, _) in USAGES.items() for each in flavours]
+)
+@pytest.mark.usefixtures("record")
+def test_nor_does_it_where_nothing_is_sampled(
+    monkeypatch: pytest.MonkeyPatch, name: str, flavour: str
+) -> None:
+    """Less is done for a Call that is not sampled; what is done is no more noticed."""
+    scenario = USAGES[name][1]
+    before = bare(monkeypatch, lambda: observe(flavour, scenario))
+    guardspan.instrument(tracer_provider=TracerProvider(sampler=ALWAYS_OFF), content="redacted")
+    difference = first_difference(before, observe(flavour, scenario))
+    assert difference is None
+
+
+@pytest.mark.usefixtures("record")
+def test_the_applications_own_chance_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application that seeds `random` gets the numbers that it counts on."""
+
+    def numbers() -> list[float]:
+        random.seed(1)
+        for text in ("fine", "bad"):
+            Guard(name="g").use(NoBad(on_fail="fix")).validate(text)
+        return [random.random() for _ in range(3)]
+
+    before = bare(monkeypatch, numbers)
+    guardspan.instrument(tracer_provider=NoOpTracerProvider(), content="redacted")
+    assert numbers() == before
+
+
+def test_ids_are_unique_whatever_the_application_seeds(recording: Recording) -> None:
+    """Two replicas that begin with the same seed do not share the ids of their calls."""
+    guard = Guard(name="g")
+    for _ in range(3):
+        random.seed(1)
+        guard.validate("fine")
+    assert len({span.attributes["guardspan.call.id"] for span in recording.spans}) == 3
 
 
 # --- what is kept alive ----------------------------------------------------------------------------
