@@ -19,7 +19,9 @@ SIZE = "1280,1400"
 
 def main() -> int:
     """Draw the page. Returns 2, with a word on what is missing, when it cannot be drawn."""
-    browser = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
+    browser = next(
+        (found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None
+    )
     if browser is None:
         print("docs/picture.py: no chromium on PATH; install it first", file=sys.stderr)
         return 2

@@ -10,7 +10,7 @@ and re-attaches only that one.
 from __future__ import annotations
 
 import math
-import random
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ class CallRecorder:
         self.telemetry = telemetry
         self.start = start
         self._inputs = inputs
-        self.call_id = f"{random.getrandbits(128):032x}"
+        self.call_id = os.urandom(16).hex()  # not from `random`: an application may seed it, and counts on it
         self.reasks_limit: int | None = None
         self.request_model = start.request_model
         self.failed_validators: dict[str, None] = {}

@@ -9,27 +9,52 @@ recorder when it is closed or dropped.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-import wrapt
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
 from guardspan.safety import Quietly, detach
 
-if TYPE_CHECKING:
-    ObjectProxy = wrapt.ObjectProxy[Any]
-else:  # before wrapt 2 the class takes no parameters
-    ObjectProxy = wrapt.ObjectProxy
-
 _observing = Quietly("observe a stream")
 
 
-class Restoring(ObjectProxy):
+class Forwarding:
+    """Stands for another object: of its class, and with its attributes, save for what a subclass does itself.
+
+    None of wrapt's proxies: they have every special method there is, so that a stream would seem to have a
+    length and to be a context manager, and could neither be given to ``itertools.tee`` nor be dumped.
+    """
+
+    __slots__ = ("__weakref__", "__wrapped__")
+
+    def __init__(self, wrapped: Any) -> None:
+        self.__wrapped__ = wrapped
+
+    @property
+    def __class__(self) -> Any:  # type: ignore[misc]  # nobody may set it
+        return self.__wrapped__.__class__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def __bool__(self) -> bool:
+        return bool(self.__wrapped__)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__wrapped__.__reduce_ex__(protocol)
+
+
+class Restoring(Forwarding):
     """A generator that may hold a span current over its yields, as Guardrails' own tracing does.
 
     Closed or dropped, it would make current what was so when it began; what is current now stays instead.
     """
+
+    __slots__ = ()
 
     def __iter__(self) -> Any:
         return self
@@ -70,8 +95,10 @@ class StreamObserver(Protocol):
         ...
 
 
-class _Proxy(ObjectProxy):
+class _Proxy(Forwarding):
     """What both kinds share: which context the stream works in, and how it ends."""
+
+    __slots__ = ("_self_begun", "_self_observer")
 
     def __init__(self, wrapped: Any, observer: StreamObserver) -> None:
         super().__init__(wrapped)
@@ -113,6 +140,8 @@ class _Proxy(ObjectProxy):
 
 class SyncStream(_Proxy):
     """A generator, observed."""
+
+    __slots__ = ()
 
     def __iter__(self) -> SyncStream:
         return self
@@ -159,6 +188,8 @@ class SyncStream(_Proxy):
 
 class AsyncStream(_Proxy):
     """An async generator, observed."""
+
+    __slots__ = ()
 
     def __aiter__(self) -> AsyncStream:
         return self

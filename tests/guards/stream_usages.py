@@ -5,14 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import copy
 import inspect
+import itertools
+import operator
+import pickle
+import re
 import threading
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+import typing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Container,
+    Generator,
+    Iterator,
+    Reversible,
+    Sized,
+)
 from typing import Any
 
 import pytest
-from application import CHUNKS, VARIABLE, App, Person, Usages, driven, plain, told
+from application import ADDRESS, CHUNKS, VARIABLE, App, Person, Usages, driven, plain, told
 from kit import MESSAGES
 from opentelemetry import baggage, trace
 from opentelemetry import context as otel_context
@@ -91,27 +107,58 @@ async def _(app: App) -> None:
         await app.attempt(app.step(stream, "send", value))
 
 
-_KINDS = (types.GeneratorType, types.AsyncGeneratorType, Generator, AsyncGenerator, Iterator, AsyncIterator)
+_KINDS = (
+    types.GeneratorType,
+    types.AsyncGeneratorType,
+    Generator,
+    AsyncGenerator,
+    Iterator,
+    AsyncIterator,
+    Sized,
+    Container,
+    Reversible,
+    Callable,
+    Awaitable,
+    contextlib.AbstractContextManager,
+    contextlib.AbstractAsyncContextManager,
+    typing.SupportsInt,
+)
+_NAMES = (
+    "__next__",
+    "__anext__",
+    "gi_frame",
+    "ag_frame",
+    "close",
+    "__len__",
+    "__enter__",
+    "__copy__",
+    "__add__",
+)
 
 
 @usage("what a stream is")
 async def _(app: App) -> None:
     stream = await app.stream(*CHUNKS)
-    kinds = (
-        types.GeneratorType,
-        types.AsyncGeneratorType,
-        Generator,
-        AsyncGenerator,
-        Iterator,
-        AsyncIterator,
-    )
-    app.note([isinstance(stream, kind) for kind in kinds])
+    app.note([isinstance(stream, kind) for kind in _KINDS])
+    app.note([hasattr(stream, name) for name in _NAMES])
     app.note(inspect.isgenerator(stream), inspect.isasyncgen(stream), inspect.isawaitable(stream))
     app.note((iter(stream) if app.flavour == "sync" else aiter(stream)) is stream, bool(stream))
-    app.note(
-        [hasattr(stream, name) for name in ("__next__", "__anext__", "gi_frame", "ag_frame", "model_dump")]
-    )
-    app.note(stream.__name__, hash(stream) == hash(stream), stream == stream)
+    app.note(stream.__name__, stream.__qualname__, {stream: 1}[stream], stream in [stream])
+    app.note(ADDRESS.sub("0x", repr(stream)), operator.length_hint(stream, 3))
+    for attempted in (
+        copy.copy,
+        copy.deepcopy,
+        pickle.dumps,
+        len,
+        reversed,
+        lambda it: it + 1,
+        lambda it: it[0],
+    ):
+        with pytest.raises(TypeError) as refused:
+            attempted(stream)
+        app.note(str(refused.value) if attempted is copy.deepcopy else "refused")
+    with pytest.raises(AttributeError):
+        stream.own = 1
     if app.flavour == "sync":
         app.note(inspect.getgeneratorstate(stream))
         await app.step(stream)
@@ -149,6 +196,35 @@ async def _(app: App) -> None:
         with pytest.raises(ValueError, match="thrown in"):
             left.throw(ValueError("thrown in"))
     app.note(len(list(await app.stream(*CHUNKS))))
+
+
+@usage("split in two by itertools", "sync")
+async def _(app: App) -> None:
+    one, other = itertools.tee(await app.stream(*CHUNKS))
+    for first, second in zip(one, other, strict=True):
+        app.note(plain(first), first is second)
+
+
+@usage("the library's own record is dumped")
+async def _(app: App) -> None:
+    guard = app.guard()
+    stream = await app.stream(*CHUNKS, guard=guard)
+    await app.step(stream)
+    for _ in range(2):
+        call = guard.history.last
+        for dump in (
+            call.model_dump,
+            call.iterations.last.outputs.model_dump,
+            call.iterations.last.model_dump_json,
+        ):
+            try:
+                app.note(
+                    re.sub("[0-9a-f]{9,}", "", ADDRESS.sub("", re.sub("2[0-9]{3}-[^ ,)]*", "", str(dump()))))
+                )
+            except Exception as error:
+                app.note(type(error), ADDRESS.sub("0x", str(error)))
+        app.note(call.status, call.iterations.last.status)
+        await app.read(stream)
 
 
 @usage("closed by a helper", "async")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wrapt
 from opentelemetry import context as otel_context
@@ -22,9 +22,14 @@ from guardspan.guardrails.execution import GuardExecution
 from guardspan.guardrails.guards import GuardRegistry
 from guardspan.lifecycle import current_owner
 from guardspan.safety import Quietly, detach
-from guardspan.streams import ObjectProxy, Restoring, observe
+from guardspan.streams import Forwarding, Restoring, observe
 from guardspan.telemetry import Telemetry
 from guardspan.views import CallResult
+
+if TYPE_CHECKING:
+    ObjectProxy = wrapt.ObjectProxy[Any]
+else:  # before wrapt 2 the class takes no parameters
+    ObjectProxy = wrapt.ObjectProxy
 
 Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -353,8 +358,10 @@ async def _async_llm(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs:
     return response
 
 
-class _Chunks(ObjectProxy):
+class _Chunks(Forwarding):
     """The provider's stream, each chunk shown to the execution as it passes."""
+
+    __slots__ = ("_self_execution",)
 
     def __init__(self, wrapped: Any, execution: GuardExecution) -> None:
         super().__init__(wrapped)
@@ -376,8 +383,10 @@ class _Chunks(ObjectProxy):
         return chunk
 
 
-class _AsyncChunks(ObjectProxy):
+class _AsyncChunks(Forwarding):
     """As :class:`_Chunks`, for an async stream."""
+
+    __slots__ = ("_self_execution",)
 
     def __init__(self, wrapped: Any, execution: GuardExecution) -> None:
         super().__init__(wrapped)

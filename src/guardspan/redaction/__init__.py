@@ -6,7 +6,8 @@ Rules are data (:mod:`guardspan.redaction.rules`); the engine is linear in its i
 
 from __future__ import annotations
 
-from guardspan.redaction.engine import Finding, Redacted, RedactedValue, RedactionError, Redactor
-from guardspan.redaction.rules import Rule
+from guardspan.redaction.engine import Redacted, RedactedValue, RedactionError, Redactor
+from guardspan.redaction.rule import Rule
+from guardspan.redaction.scan import Finding
 
 __all__ = ["Finding", "Redacted", "RedactedValue", "RedactionError", "Redactor", "Rule"]

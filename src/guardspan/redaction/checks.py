@@ -13,25 +13,29 @@ from collections.abc import Callable
 _PLACEHOLDER = re.compile(
     r"""(?xi)
     ^\W*$ | ^[x*.•·-]+$ | ^\[redacted | ^<[^<>]*>$ | ^<(?:your|my|the|api|token|secret|redacted|hidden)
-    | ^(?:\{\{|\$\{|\$\(|\#\{|@\{) | ^%\w{0,2}$ | ^%[A-Z_]+%$ | ^\{[\w.]*\}$ | ^`
+    | ^(?:\{\{|\$\{|\$\(|\#\{|@\{) | ^%\w{0,2}$ | ^%[A-Z_]+%?$ | ^(?-i:\W?[A-Z_]+%)$ | ^\{[\w.]*\}$ | ^`
     | ^\$(?:[A-Z_]+|\d|env:.*|(?-i:[A-Z][A-Z0-9_]*))$ | ^\$[a-z]\w*(?:->|\.|\[)
-    | ^(?:your|my|the|some|an?|insert|enter|put|add|replace)[-_ ] | ^(?:change|replace)[-_ ]?me
+    | ^(?:your|insert|enter|replace)[-_ ]
+    | ^(?:my|the|some|an?|put|add)[-_ ][^\d]*$ | ^(?:change|replace)[-_ ]?me
     | \byour[-_ ]\w | [-_ ]here$ | x{6} | \*{4} | …$ | \.\.\.$
-    | ^(?:os\.|process\.env|env\[|environ|getenv|config[\[.]|settings[\[.]|self\.|this\.|args\.|secrets\.|var\.
-        |local\.|data\.|module\.|op://|vault:|arn:|ref\+|!)
+    | ^(?:os\.|process\.env|env\[|environ|getenv|config[\[.]|settings[\[.]|self\.|this\.|args\.|secrets\.
+        |var\.|local\.|data\.|module\.|op://|vault:|arn:|ref\+|!(?:ref|sub|getatt|vault|secret|env|reference)\b)
     | ^(?:none|null|nil|undefined|true|false|yes|no|on|off|str|string|int|bool|bytes|any|optional|required
         |example|placeholder|dummy|todo|tbd|n/?a|empty|missing|hidden|masked|redacted|secret|password|token
-        |same-origin|include|omit)$
+        |same-origin|include|omit|oauth\d?
+        |(?:fake|dummy|test|sample)[-_]?(?:key|token|secret|password)|secretstr|secretbytes)$ | ^S-1-\d
     """
 )
 _MESSAGE = re.compile(
-    r"(?i)^(?:this |please |field |value |input |is |are |was |must |should |cannot |can't |may |too |at least "
-    r"|does |do |not |incorrect|invalid|missing |required|(?:the |your )?password |no )"
+    r"(?i)^(?:this |please |field |value |input |is |are |was |must |should |cannot |can't |may |too "
+    r"|at least |does |do |not |incorrect|invalid|missing |required|(?:the |your )?password |no )"
 )
 _PATH = re.compile(r"^(?:~?(?:/[a-z0-9._-]+){2,}/?|\.{1,2}/.*|~/.*|[A-Za-z]:\\.*|\\\\.*)$")
 _NUMBER = re.compile(r"^[+-]?[\d][\d.,_]*(?:e[+-]?\d+)?%?$")
 _DATED = re.compile(r"^v?\d+(?:[-.:T]\d+)+(?:[-.+Z].*)?$")
 _FILE = re.compile(r"\.[a-z]{1,5}\d?$")
+_CODE = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)+$|[a-z]+(?:_[a-z]+\d{0,3})+$")
+_ARGUMENT = re.compile(r"[A-Za-z_]{1,24}=[^=]")
 _STRONG_MARKS = frozenset("!$#%^&*@+=?~|")
 COMMON = frozenset(
     "about above again allowed also always authentication authorization basic because been before being "
@@ -74,14 +78,24 @@ def number(text: str) -> bool:
     return _NUMBER.match(text) is not None
 
 
+def unmarked(text: str) -> bool:
+    """Whether a URL's password is no placeholder, and has no mark in it."""
+    return not_placeholder(text) and "[redacted:" not in text
+
+
 def password(text: str) -> bool:
     """Whether a word after a key's name may be a password: no placeholder, no call, no plain word."""
     if not not_placeholder(text) or any(c in text for c in "()[]{}") or path(text):
         return False
     word = text.strip(".,;:!?'\"`")
-    if word.lower() in COMMON or len(word) < 4:
+    if word.lower() in COMMON or len(word) < 4 or _words_of_east_asia(word):
         return False
     return mixed(word) or any(not c.isalnum() for c in word.strip("-_'")) or _camel(word)
+
+
+def _words_of_east_asia(word: str) -> bool:
+    """Whether a word is of a script without spaces, with a digit in it at most: a sentence."""
+    return not word.isascii() and any(c >= "\u2e80" for c in word) and sum(map(str.isascii, word)) < 6
 
 
 def prose(text: str) -> bool:
@@ -95,7 +109,7 @@ def strong(text: str) -> bool:
     word = text.rstrip(".,;:!?")
     if len(word) < 8 or not mixed(word) or not password(word) or "://" in word:
         return False
-    if _DATED.match(word) or _FILE.search(word) or path(word):
+    if _CODE.match(word) or _DATED.match(word) or _FILE.search(word) or path(word) or _ARGUMENT.match(word):
         return False
     cases = any(c.isupper() for c in word) and any(c.islower() for c in word)
     return cases or _marked(word) or (len(word) >= 16 and sum(map(str.isdigit, word)) >= 4)
@@ -103,11 +117,11 @@ def strong(text: str) -> bool:
 
 def random(text: str) -> bool:
     """Whether a text looks drawn by lot: long, of both cases and digits, without words or a path."""
+    size = sum(map(str.isdigit, text))
+    cases = any(c.isupper() for c in text) and any(c.islower() for c in text)
     return (
-        len(text) >= 20
-        and sum(map(str.isdigit, text)) >= 2
-        and any(c.isupper() for c in text)
-        and any(c.islower() for c in text)
+        ((len(text) >= 20 and size >= 1 and cases) or (len(text) >= 32 and size >= 6 and text.isalnum()))
+        and not re.fullmatch(r"[0-9a-f]+", text)
         and not any(c in text for c in ":{}()[]<>,")
         and text.count("/") <= 2
         and not_placeholder(text)
@@ -126,6 +140,10 @@ def bearer(text: str) -> bool:
     """Whether what follows `Bearer` is a token and not the next word of a sentence or a parameter."""
     if not not_placeholder(text) or re.match(r"[a-z_]+=+$", text):
         return False
+    if re.fullmatch(r"[A-Za-z]+(?:[._/-][A-Za-z]*)*", text) and (
+        len(text) < 24 or "_" in text or text.islower()
+    ):
+        return False  # words
     return digits(text) or len(text) >= 24 or any(c in text for c in "._~+/=")
 
 
@@ -143,11 +161,6 @@ def jwt(text: str) -> bool:
     return text.count(".") >= 2
 
 
-def uuid(text: str) -> bool:
-    """Whether a text ends in a UUID."""
-    return re.search(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", text) is not None
-
-
 def email(text: str) -> bool:
     """Whether a text is an address: a name before the @, and a top-level domain of letters."""
     name, _, domain = text.rpartition("@")
@@ -155,6 +168,23 @@ def email(text: str) -> bool:
         return False  # a user of a server for code, not a person
     last = domain.rstrip(".-").rpartition(".")[2]
     return bool(name.strip(".")) and len(last) >= 2 and last.isalpha()
+
+
+def spelled_email(text: str) -> bool:
+    """Whether a text is an address with `(at)` for the @."""
+    name, _, domain = re.sub(r"\s?[\[(] ?(?:at|AT|At) ?[\])]\s?", "@", text).partition("@")
+    last = re.split(r"[.\])\s]+", domain)[-1]
+    return bool(name.strip()) and len(last) >= 2 and last.isalpha()
+
+
+def database(text: str) -> bool:
+    """Whether what stands between the user and the host of a database's URL is a password, and no port."""
+    return unmarked(text) and not re.match(r"\d{1,5}[/?]", text)
+
+
+def pairs(text: str) -> bool:
+    """Whether a text holds cookies: names and values."""
+    return "=" in text[1:] and not_placeholder(text)
 
 
 def luhn(number: str) -> bool:
@@ -167,9 +197,14 @@ def luhn(number: str) -> bool:
 
 
 def card(text: str) -> bool:
-    """Whether a number is a payment card's: an issuer's range and length, and Luhn's checksum."""
+    """Whether a number is a payment card's: an issuer's range and length, groups, and Luhn's checksum."""
     number = re.sub(r"\D", "", text)
-    return _issuer(number) and len(set(number)) > 1 and luhn(number)
+    groups = tuple(map(len, re.findall(r"\d+", text)))
+    fours = all(size == 4 for size in groups[:-1]) and groups[-1] <= 4
+    grouped = (
+        len(groups) == 1 or fours or groups in {(4, 6, 5), (4, 6, 4), (8, 8), (4, 4, 8), (4, 8, 4), (8, 4, 4)}
+    )
+    return grouped and _issuer(number) and len(set(number)) > 1 and luhn(number)
 
 
 def _issuer(number: str) -> bool:
@@ -181,14 +216,45 @@ def _issuer(number: str) -> bool:
     if number[:2] in {"36", "38"} or 3000 <= head <= 3059:
         return length in {14, 16}
     master = 5100 <= head <= 5599 or 2221 <= head <= 2720
-    other = number[:4] in {"6011"} or number[:2] in {"65", "62", "35", "50", "60"}
+    other = number[:2] in {"65", "62", "64", "35", "50", "60", "56", "57", "58", "67", "63"}
     return (master and length == 16) or (other and length in {16, 17, 18, 19})
+
+
+_IBAN_COUNTRIES = """
+    15 NO 16 BE 18 DK FI FO GL NL SD 19 MK SI 20 AT BA EE KZ LT LU XK 21 CH HR LI LV
+    22 BG BH CR DE GB GE IE ME RS VA 23 AE GI IL IQ OM SO TL 24 AD CZ ES MD PK RO SA SE SK TN VG
+    25 LY PT ST 26 IS TR 27 BI DJ FR GR IT MC MR SM 28 AL AZ BY CY DO GT HN HU LB NI PL SV
+    29 BR EG PS QA UA 30 JO KW MU YE 31 MT SC 32 LC 33 RU
+"""
+
+
+def _lengths(table: str) -> dict[str, int]:
+    lengths, length = {}, 0
+    for word in table.split():
+        if word.isdigit():
+            length = int(word)
+        else:
+            lengths[word] = length
+    return lengths
+
+
+_IBAN_LENGTHS = _lengths(_IBAN_COUNTRIES)
+
+
+def iban_length(text: str) -> int:
+    """How many characters at the start of a text are an account number of its country."""
+    wanted = _IBAN_LENGTHS.get(text[:2].upper(), 34)
+    for position, character in enumerate(text):
+        wanted -= character.isalnum()
+        if wanted == 0:
+            return position + 1
+    return len(text)
 
 
 def iban(text: str) -> bool:
     """Whether a text satisfies the checksum of ISO 13616."""
-    compact = text.replace(" ", "")
-    if not 15 <= len(compact) <= 34:
+    compact = re.sub(r"[ .-]", "", text).upper()
+    if _IBAN_LENGTHS.get(compact[:2], len(compact)) != len(compact) or not 15 <= len(compact) <= 34:
         return False
     moved = compact[4:] + compact[:4]
     return int("".join(str(int(c, 36)) for c in moved)) % 97 == 1
@@ -196,7 +262,8 @@ def iban(text: str) -> bool:
 
 def ssn(text: str) -> bool:
     """Whether a number may be a social security number of the United States."""
-    area, group, serial = text.split("-")
+    number = re.sub(r"\D", "", text)
+    area, group, serial = number[:3], number[3:5], number[5:]
     return area not in {"000", "666"} and area < "900" and group != "00" and serial != "0000"
 
 
@@ -247,14 +314,17 @@ CHECKS: dict[str, Callable[[str], bool]] = {
         mixed,
         digits,
         not_placeholder,
+        unmarked,
         password,
         prose,
         strong,
         bearer,
         basic,
         jwt,
-        uuid,
         email,
+        spelled_email,
+        database,
+        pairs,
         card,
         iban,
         ssn,

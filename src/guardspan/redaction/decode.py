@@ -13,11 +13,18 @@ import re
 MAX_LAYERS = 6
 
 _TOKEN = re.compile(
-    rb"\\u[0-9A-Fa-f]{4}|\\[\"\\/'bfnrt]|%[0-9A-Fa-f]{2}|&(?:[a-z]{2,6}|\#\d{1,6}|\#x[0-9A-Fa-f]{1,5});"
-    rb"|\xc2[\xa0\xad]|\xe2\x80[\x8b-\x8f\xaf]|\xe2\x81\xa0|\xef\xbb\xbf|\xe3\x80\x80|\xcd\x8f"
+    rb"\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\[\"\\/'bfnrt]|%[0-9A-Fa-f]{2}|&(?:[a-z]{2,6}|\#\d{1,6}|\#x[0-9A-Fa-f]{1,5});"
+    rb"|\xc2[\xa0\xad]|\xe2\x80[\x80-\x93\xaf]|\xe2\x81\xa0|\xef\xbb\xbf|\xe3\x80\x80|\xcd\x8f|\xe1\xa0\x8e"
+    rb"|\xef\xbc[\x81-\xbf]|\xef\xbd[\x80-\x9e]|\x1b\[[0-9;]{0,12}m"
 )
 _ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
-_SPACES = {b"\xc2\xa0", b"\xe2\x80\xaf", b"\xe3\x80\x80"}
+_SPACES = {
+    b"\xc2\xa0",
+    b"\xe2\x80\xaf",
+    b"\xe3\x80\x80",
+    *(bytes([0xE2, 0x80, i]) for i in range(0x80, 0x8B)),
+}
+_HYPHENS = {bytes([0xE2, 0x80, i]) for i in range(0x90, 0x94)}
 
 
 class View:
@@ -92,6 +99,8 @@ def _plain(token: bytes) -> bytes:
     if head == b"\\":
         if token[1:2] == b"u":
             return chr(int(token[2:], 16)).encode("utf-8", "surrogatepass")
+        if token[1:2] == b"x":
+            return bytes([int(token[2:], 16)])
         return _ESCAPES.get(token[1:2], token[1:2])
     if head == b"%":
         return bytes([int(token[1:], 16)])
@@ -99,7 +108,11 @@ def _plain(token: bytes) -> bytes:
         text = token.decode("ascii")
         plain = html.unescape(text)
         return b" " if plain == "\xa0" else b"" if plain == "\xad" else plain.encode("utf-8", "surrogatepass")
-    return b" " if token in _SPACES else b""
+    if token in _HYPHENS:
+        return b"-"
+    if head == b"\xef" and token != b"\xef\xbb\xbf":  # the wide form of an ASCII character
+        return bytes([ord(token.decode()) - 0xFEE0])
+    return b" " if token in _SPACES or head == b"\x1b" else b""
 
 
 def views(data: bytes) -> list[View]:

@@ -1,36 +1,34 @@
-"""The engine: one pass of one combined automaton over each view of a text, checks on its matches only.
-
-google-re2 is linear by construction for one match. What follows a match is bounded here as well, so that
-the whole is linear in the text, whatever the text.
-"""
+"""The engine: texts and structures, redacted."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
+import decimal
+import enum
 import functools
+import itertools
+import json
+import pathlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Mapping, Sequence, ValuesView
 from typing import Any, NamedTuple
 
-import re2
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from guardspan.redaction.checks import CHECKS
+from guardspan.redaction import checks
 from guardspan.redaction.decode import View, views
 from guardspan.redaction.keys import KeyNames
-from guardspan.redaction.rules import RULES, Rule
-from guardspan.redaction.values import LONGEST, name_before, value_after
+from guardspan.redaction.rule import Rule
+from guardspan.redaction.rules import RULES
+from guardspan.redaction.scan import KEY_RULE, Finding, Scan, automaton, merged, replaced
+from guardspan.redaction.values import for_password, plausible
 
-KEY_RULE = "key"
-_MEMORY = 256 << 20
 _MAX_DEPTH = 64
-_LOCAL_PART = re.compile(rb"[A-Za-z0-9._%+'\x80-\xff-]{1,64}\Z")
-_PEM_END = b"-----END"
-_SECRET_ENTRY = re.compile(
-    rb"(?m)^([ \t]{1,12})([\w.-]{1,80}):[ \t]{1,4}([A-Za-z0-9+/]{8,4096}={0,2})[ \t\r]*$"
-)
-_KUBERNETES_KIND = r"kind[\"']?:\s{0,3}[\"']?Secret\b"
+# A mark may part what hid a further secret; the last pass finds nothing.
+_MAX_PASSES = 4
 
 
 class RedactionError(Exception):
@@ -51,56 +49,6 @@ class RedactedValue(NamedTuple):
     count: int  # type: ignore[assignment]  # shadows tuple.count, which nobody needs here
 
 
-class Finding(NamedTuple):
-    """One secret: its place in the UTF-8 bytes of the text, its rule, the quote that a mark must bring."""
-
-    start: int
-    end: int
-    rule: str
-    reason: str
-    quote: bytes
-
-
-def _options() -> Any:
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.log_errors = False
-    options.max_mem = _MEMORY
-    return options
-
-
-def _ascii(pattern: str) -> str:
-    """A pattern in which characters beyond ASCII stand as the bytes of their UTF-8 form."""
-    return "".join(
-        c if c.isascii() else "(?:" + "".join(f"\\x{byte:02x}" for byte in c.encode()) + ")" for c in pattern
-    )
-
-
-class _Automaton:
-    """The rules compiled: all together to find where, as a set to find which, one by one to find what."""
-
-    def __init__(self, rules: Sequence[Rule], names: KeyNames) -> None:
-        self.rules = rules
-        stems = "|".join(_ascii(stem) for stem in names.stems())
-        self.key = (
-            rf"(?i:{stems})[A-Za-z0-9_.-]{{0,24}}[\"'`\]]{{0,3}}\s{{0,3}}(?:=>|:=|=|:|\xef\xbc[\x9a\x9d])"
-        )
-        patterns = [*(rule.pattern.replace("?P<secret>", "?:") for rule in rules), self.key, _KUBERNETES_KIND]
-        options = _options()
-        self.anywhere = re2.compile("|".join(f"(?:{p})" for p in patterns).encode("ascii"), options)
-        self.which = re2.Set.FullMatchSet(options)
-        for pattern in patterns:
-            self.which.Add(pattern)
-        self.which.Compile()
-        self.single = [re2.compile(rule.pattern.encode("ascii"), options) for rule in rules]
-        self.tails = [re.compile(f"[{rule.tail}]*".encode()) if rule.tail else None for rule in rules]
-
-
-@functools.lru_cache(maxsize=8)
-def _automaton(rules: tuple[Rule, ...], names: frozenset[str]) -> _Automaton:
-    return _Automaton(rules, KeyNames(names))
-
-
 class Redactor:
     """Replaces secrets by marks such as ``[redacted:github]``. Safe for threads; made once, kept.
 
@@ -112,7 +60,8 @@ class Redactor:
     def __init__(self, *, extra_rules: Sequence[Rule] = (), extra_key_names: Iterable[str] = ()) -> None:
         extra_names = frozenset(extra_key_names)
         self._names = KeyNames(extra_names)
-        self._compiled = functools.partial(_automaton, (*extra_rules, *RULES), extra_names)
+        # Made at the first use; found again without a look at the rules, which would cost more than a scan.
+        self._compiled = functools.cache(functools.partial(automaton, (*extra_rules, *RULES), extra_names))
 
     def redact(self, text: str) -> Redacted:
         """The text with every secret replaced by a mark; JSON stays JSON.
@@ -121,17 +70,28 @@ class Redactor:
             RedactionError: something within failed; the text must not be used then.
         """
         try:
-            data = text.encode("utf-8", "surrogatepass")
-            findings = self._findings(data)
-            if not findings:
-                return Redacted(text, 0)
-            return Redacted(_replaced(data, findings).decode("utf-8", "surrogatepass"), len(findings))
+            done, count = text, 0
+            for _ in range(_MAX_PASSES):
+                data = done.encode("utf-8", "surrogatepass")
+                layers = views(data)
+                findings = self._findings(layers)
+                if findings:
+                    count += len(findings)
+                    done = replaced(data, findings).decode("utf-8", "surrogatepass")
+                if not findings or len(layers) == 1:
+                    break
+            return Redacted(done, count) if not count or not _broken(text, done) else self._as_json(text)
         except Exception as error:
             raise RedactionError(f"a text could not be redacted ({type(error).__name__})") from None
 
+    def _as_json(self, text: str) -> Redacted:
+        """JSON that marks would break, walked as a structure."""
+        value, count = self._walk(json.loads(text), 0, set())
+        return Redacted(json.dumps(value, ensure_ascii=False), count)
+
     def explain(self, text: str) -> list[Finding]:
         """Every secret's place (in UTF-8 bytes) and rule, without the secret."""
-        return self._findings(text.encode("utf-8", "surrogatepass"))
+        return self._findings(views(text.encode("utf-8", "surrogatepass")))
 
     def redact_value(self, obj: Any) -> RedactedValue:
         """A structure as plain JSON values, its texts redacted, values under secret names replaced whole.
@@ -151,20 +111,20 @@ class Redactor:
 
     # --- texts ---------------------------------------------------------------------------------------
 
-    def _findings(self, data: bytes) -> list[Finding]:
+    def _findings(self, layers: list[View]) -> list[Finding]:
         compiled = self._compiled()
         found: list[Finding] = []
-        for view in views(data):
-            found += _Scan(compiled, self._names, view).findings()
-        return _merged(found)
+        for view in layers:
+            found += Scan(compiled, self._names, view).findings()
+        return merged(found)
 
     # --- structures ----------------------------------------------------------------------------------
 
     def _walk(self, obj: Any, depth: int, above: set[int]) -> RedactedValue:
         if obj is None or isinstance(obj, bool | int | float):
-            return RedactedValue(obj, 0)
+            return self._walk_number(obj)
         if isinstance(obj, str):
-            return RedactedValue(*self.redact(obj))
+            return RedactedValue(*self.redact(str.__str__(obj)))
         if isinstance(obj, SecretStr | SecretBytes):
             return RedactedValue(f"[redacted:{KEY_RULE}]", 1)
         if depth >= _MAX_DEPTH or id(obj) in above:
@@ -175,34 +135,140 @@ class Redactor:
         finally:
             above.discard(id(obj))
 
+    def _walk_number(self, obj: float | None) -> RedactedValue:
+        """A number as it is, unless its digits are a secret, as those of a card are."""
+        whole = isinstance(obj, int | float) and not isinstance(obj, bool) and 1e8 < abs(obj) < 1e40
+        if not whole or obj is None or obj != int(obj):
+            return RedactedValue(obj, 0)
+        found = self.redact(str(int(obj)))
+        return RedactedValue(*found) if found.count else RedactedValue(obj, 0)
+
     def _walk_container(self, obj: Any, depth: int, above: set[int]) -> RedactedValue:
         items = _items(obj)
         if items is not None:
-            return self._walk_items(items, depth, above)
-        if isinstance(obj, list | tuple | set | frozenset):
-            parts = [self._walk(item, depth, above) for item in obj]
-            return RedactedValue([part.value for part in parts], sum(part.count for part in parts))
-        if isinstance(obj, datetime.date | datetime.time):
-            return RedactedValue(obj.isoformat(), 0)
+            return self._walk_items(_named(items, self._names), depth, above)
+        if isinstance(obj, list | tuple | set | frozenset | collections.deque | ValuesView):
+            return self._walk_sequence(list(obj), depth, above)
+        plain = _plain(obj)
+        if plain is not None:
+            return self._walk(plain, depth, above)
         kind = type(obj)
         return RedactedValue(f"<{kind.__module__}.{kind.__qualname__}>", 0)
+
+    def _walk_sequence(self, items: list[Any], depth: int, above: set[int]) -> RedactedValue:
+        parts = [self._walk(item, depth, above) for item in items]
+        for index, (name, text) in enumerate(itertools.pairwise(parts), 1):
+            # The header of a client that gives pairs, or an option of a command and its value.
+            if isinstance(name.value, str) and (len(items) == 2 or name.value.startswith("-")):
+                known = isinstance(text.value, str) and not text.count and self._names.secret(name.value)
+                if known and _likely(name.value, text.value):
+                    parts[index] = RedactedValue(f"[redacted:{KEY_RULE}]", 1)
+        return RedactedValue([part.value for part in parts], sum(part.count for part in parts))
 
     def _walk_items(self, items: Iterable[tuple[Any, Any]], depth: int, above: set[int]) -> RedactedValue:
         plain: dict[str, Any] = {}
         total = 0
         for key, value in items:
-            name, in_name = self.redact(
-                str(key) if isinstance(key, str | int | float) else type(key).__name__
-            )
-            if value is None or isinstance(value, bool) or value == "" or not self._names.secret(name):
+            name, in_name = self.redact(_name_of(key))
+            if self._open(name, value):
                 done = self._walk(value, depth, above)
-            elif isinstance(value, str) and value.startswith("[redacted:"):
-                done = RedactedValue(value, 0)
             else:
                 done = RedactedValue(f"[redacted:{KEY_RULE}]", 1)
+            while name in plain:
+                name += " (again)"
             plain[name] = done.value
             total += done.count + in_name
         return RedactedValue(plain, total)
+
+    def _open(self, name: str, value: Any) -> bool:
+        """Whether the value under a name is walked, and not replaced whole."""
+        if value is None or isinstance(value, bool) or value == "":
+            return True
+        if isinstance(value, str) and name.lower() == "key":
+            return not plausible(name, value)
+        if not self._names.secret(name):
+            return True
+        if isinstance(value, str):
+            return _TEMPLATE.match(value) is not None or not plausible(name, value)
+        return isinstance(value, Mapping) and _is_schema(value)
+
+
+_TEMPLATE = re.compile(r"\[redacted:|\$\{[^}]*\}$|\{\{[^}]*\}\}$|<[a-z _-]{1,40}>$")
+_SCHEMA_WORDS = frozenset(
+    "type title description format minLength maxLength pattern anyOf allOf oneOf $ref nullable writeOnly "
+    "readOnly deprecated items properties required additionalProperties".split()
+)
+_TYPES = frozenset(["string", "integer", "number", "boolean", "object", "array", "null"])
+
+
+def _broken(before: str, after: str) -> bool:
+    """Whether a text was JSON and is none any more."""
+    return before.lstrip()[:1] in {"{", "[", '"'} and not _is_json(after) and _is_json(before)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_schema(value: Mapping[Any, Any]) -> bool:
+    """Whether a value describes a field of this name (JSON Schema), and is none."""
+    return value.keys() <= _SCHEMA_WORDS and (
+        value.get("type") in _TYPES or "$ref" in value or "anyOf" in value
+    )
+
+
+def _likely(name: str, text: str) -> bool:
+    """Whether the second of two strings is the value of the first, and not the next of a list."""
+    if not checks.unmarked(text) or not plausible(name, text):
+        return False
+    return checks.strong(text) or " " in text.strip() or (for_password(name) and checks.mixed(text))
+
+
+def _named(items: Iterable[tuple[Any, Any]], names: KeyNames) -> Iterable[tuple[Any, Any]]:
+    """The items; in `{"name": "API_KEY", "value": …}` the value is hidden when the name is secret."""
+    plain = list(items)
+    by_key = {key.lower(): value for key, value in plain if isinstance(key, str)}
+    said = next((by_key[key] for key in ("name", "key", "header", "field") if key in by_key), None)
+    if not isinstance(said, str) or not names.secret(said):
+        return plain
+    return [
+        (key, SecretStr("") if _is_value(key) and _hidden(said, value) else value) for key, value in plain
+    ]
+
+
+def _hidden(name: str, value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(value) and _TEMPLATE.match(value) is None and plausible(name, value)
+    return value is not None and not isinstance(value, bool)
+
+
+def _is_value(key: Any) -> bool:
+    return isinstance(key, str) and key.lower() in {"value", "val", "content", "default"}
+
+
+def _name_of(key: Any) -> str:
+    if isinstance(key, bytes):
+        return key.decode("utf-8", "replace")
+    if isinstance(key, enum.Enum):
+        return str(key.value)
+    return str(key) if isinstance(key, str | int | float) or key is None else type(key).__name__
+
+
+def _plain(obj: Any) -> Any:
+    """A value of a well-known type as text, or what it stands for; None for any other."""
+    if isinstance(obj, enum.Enum):
+        return obj.value
+    if isinstance(obj, bytes | bytearray | memoryview):
+        return bytes(obj).decode("utf-8", "replace")
+    if isinstance(obj, datetime.date | datetime.time):
+        return obj.isoformat()
+    if isinstance(obj, decimal.Decimal | uuid.UUID | pathlib.PurePath | datetime.timedelta):
+        return str(obj)
+    return None
 
 
 def _items(obj: Any) -> Iterable[tuple[Any, Any]] | None:
@@ -212,138 +278,6 @@ def _items(obj: Any) -> Iterable[tuple[Any, Any]] | None:
         return iter(obj)
     if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
         return [(field.name, getattr(obj, field.name, None)) for field in dataclasses.fields(obj)]
+    if isinstance(obj, tuple) and hasattr(obj, "_fields"):
+        return list(zip(obj._fields, obj, strict=False))
     return None
-
-
-class _Scan:
-    """One pass over one view."""
-
-    def __init__(self, compiled: _Automaton, names: KeyNames, view: View) -> None:
-        self._compiled = compiled
-        self._names = names
-        self._view = view
-        self._data = view.data
-
-    def findings(self) -> list[Finding]:
-        """Every secret of this view, placed in the original text."""
-        found: list[Finding] = []
-        position, data, search = 0, self._data, self._compiled.anywhere.search
-        while (match := search(data, position)) is not None:
-            start, end = match.span()
-            finding, position = self._judge(start, end, position)
-            if isinstance(finding, list):
-                found += finding
-            elif finding is not None:
-                found.append(finding)
-            position = max(position, start + 1)
-        return found
-
-    def _judge(self, start: int, end: int, floor: int) -> tuple[Finding | list[Finding] | None, int]:
-        """What a match is, and where to go on; nothing before ``floor`` is looked at again."""
-        rules = self._compiled.rules
-        for index in sorted(self._compiled.which.Match(self._data[start:end])):
-            if index == len(rules):
-                return self._key(start, end)
-            if index > len(rules):
-                return self._kubernetes(end), end
-            span = self._span(index, start, end, floor)
-            if span is not None:
-                return self._place(*span, rules[index].id, rules[index].reason), span[1]
-        return None, start + 1
-
-    def _span(self, index: int, start: int, end: int, floor: int) -> tuple[int, int] | None:
-        """The secret within a rule's match: grown over its tail, then checked."""
-        rule, data = self._compiled.rules[index], self._data
-        if "?P<secret>" in rule.pattern:
-            inner = self._compiled.single[index].match(data, start)
-            if inner is None:
-                return None
-            start, end = inner.span(1)
-        tail = self._compiled.tails[index]
-        if tail is not None:
-            grown = tail.match(data, end, min(len(data), end + LONGEST))
-            end = grown.end() if grown else end
-        if rule.id == "email":
-            before = _LOCAL_PART.search(data, max(floor, start - 64), start)
-            start = before.start() if before else start
-            end = start + len(data[start:end].rstrip(b".-"))
-        if rule.id == "pem":
-            end = self._end_of_pem(end)
-        if rule.check and not CHECKS[rule.check](data[start:end].decode("utf-8", "replace")):
-            return None
-        return start, end
-
-    def _end_of_pem(self, start: int) -> int:
-        """A key's block ends at its own mark; one that was cut ends with the text, or at the bound."""
-        limit = min(len(self._data), start + 4 * LONGEST)
-        end = self._data.find(_PEM_END, start, limit)
-        if end < 0:
-            return limit
-        close = self._data.find(b"-----", end + len(_PEM_END), end + 80)
-        return close + 5 if close >= 0 else end
-
-    def _key(self, start: int, end: int) -> tuple[Finding | None, int]:
-        data = self._data
-        name = name_before(data, start, end)
-        if not self._names.secret(name):
-            return None, end
-        separator = data[start:end].rstrip(b":=> \t\r\n")
-        quoted = separator[-1:] in (b'"', b"'")
-        value = value_after(data, end, name, quoted)
-        if value is None:
-            return None, end
-        quote = b""
-        if value.bare and quoted and data[end - 1 : end] == b":":
-            quote = self._source_of(start + len(separator) - 1)
-        return self._place(value.start, value.end, KEY_RULE, f"the value of {KEY_RULE!r}", quote), value.end
-
-    def _kubernetes(self, end: int) -> list[Finding]:
-        """The data of a Kubernetes secret, whatever the names of its keys."""
-        window_start = max(0, end - 2 * LONGEST)
-        window = self._data[window_start : end + LONGEST]
-        found = []
-        for match in re.finditer(rb"(?m)^[ \t]*(?:stringData|data):[ \t\r]*$", window):
-            for entry in _SECRET_ENTRY.finditer(window, match.end()):
-                start, stop = entry.span(3)
-                found.append(
-                    self._place(window_start + start, window_start + stop, KEY_RULE, "a Kubernetes secret")
-                )
-            break
-        return found
-
-    def _source_of(self, position: int) -> bytes:
-        """How one character of this view is written in the original text."""
-        start, end = self._view.original(position, position + 1)
-        base = self._view
-        while base.under is not None:
-            base = base.under
-        return base.data[start:end]
-
-    def _place(self, start: int, end: int, rule: str, reason: str, quote: bytes = b"") -> Finding:
-        first, last = self._view.original(start, end)
-        return Finding(first, last, rule, reason, quote)
-
-
-def _merged(found: list[Finding]) -> list[Finding]:
-    """Findings in order, none within or across another."""
-    merged: list[Finding] = []
-    for finding in sorted(found, key=lambda f: (f.start, -f.end)):
-        if merged and finding.start < merged[-1].end:
-            last = merged[-1]
-            if (last.rule, finding.rule) == ("url", "email"):
-                continue  # the host behind a URL's user and password
-            merged[-1] = last._replace(end=max(last.end, finding.end), quote=last.quote or finding.quote)
-        elif finding.end > finding.start:
-            merged.append(finding)
-    return merged
-
-
-def _replaced(data: bytes, findings: list[Finding]) -> bytes:
-    parts: list[bytes] = []
-    position = 0
-    for finding in findings:
-        parts.append(data[position : finding.start])
-        parts.append(finding.quote + f"[redacted:{finding.rule}]".encode() + finding.quote)
-        position = finding.end
-    parts.append(data[position:])
-    return b"".join(parts)

@@ -13,21 +13,18 @@ from collections.abc import Iterable
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _FOREIGN_WORD = re.compile(r"[^\W\d_]+|\d+")
+_INVISIBLE = re.compile("[\u00ad\u034f\u180e\u200b-\u200f\u2060\ufeff]")
 # Between a label and its value in languages that put no space there.
 _PARTICLES = "是为為はがも는은이가 "
 
 # Labels of passwords in other scripts and with accents; a name that ends in one is secret.
-FOREIGN: tuple[str, ...] = tuple(
-    "contraseña contraseñas hasło hasła lösenord lösenordet jelszó jelszava jelszavam şifre şifreniz şifren "
-    "şifresi parolă parolanız slaptažodis lykilorð κωδικός κωδικος пароль паролі парола лозинка секрет "
-    "密码 密碼 口令 暗証番号 暗証 パスワード 비밀번호 암호 패스워드 סיסמה סיסמא पासवर्ड รหัสผ่าน گذرواژه پسورد".split()
-) + (
-    "mật khẩu",
-    "كلمة المرور",
-    "كلمة_المرور",
-    "كلمة السر",
-    "رمز عبور",
-    "κωδικός πρόσβασης",
+FOREIGN: tuple[str, ...] = (
+    *"contraseña contraseñas hasło hasła lösenord lösenordet jelszó jelszava jelszavam".split(),
+    *"şifre şifreniz şifren şifresi parolă parolanız slaptažodis lykilorð κωδικός κωδικος".split(),
+    *"пароль паролі парола лозинка секрет".split(),
+    *"密码 密碼 口令 暗証番号 暗証 パスワード 비밀번호 암호 패스워드".split(),
+    *"סיסמה סיסמא पासवर्ड รหัสผ่าน گذرواژه پسورد كلمة_المرور".split(),
+    *("mật khẩu", "كلمة المرور", "كلمة السر", "رمز عبور", "κωδικός πρόσβασης"),
 )
 # Alone enough, wherever they stand in the name.
 SECRET_WORDS = frozenset(
@@ -37,14 +34,18 @@ SECRET_WORDS = frozenset(
     "heslo jelszo mdp lozinka zaporka geslo katalaluan idtoken pgpassword motdepasse zugangscode".split()
 ) | {label for label in FOREIGN if " " not in label}
 # Secret only as the last word: `db_pass`, and not `pass-through`.
-_LAST_WORDS = frozenset(["pass", "pw", "passwort1", "pswd", "psw", "parole", "parool"])
+_LAST_WORDS = frozenset(["pass", "rootpw", "pw", "passwort1", "pswd", "psw", "parole", "parool"])
 # Secret only together with what qualifies them, or alone as the whole name.
 _KEY_QUALIFIERS = frozenset(
     "api access private secret encryption signing master service account shared ssh subscription auth "
     "client storage deploy webhook session app application license consumer function host rsa pgp gpg "
-    "hmac x".split()
+    "hmac fernet aes cipher crypto bot backend admin root client openai anthropic azure "
+    "google gemini groq mistral cohere stripe sendgrid twilio datadog sentry github gitlab slack "
+    "huggingface hf pinecone langfuse langsmith tavily serper serpapi deepgram elevenlabs replicate mailgun "
+    "mailchimp algolia cloudflare aws gcp".split()
 )
 _TOKEN_WORDS = frozenset(["token", "jeton"])
+_SUFFIXES = ("password", "passwd", "passphrase", "apikey", "secretkey", "sessid", "sessionid")
 _WHOLE_NAMES = frozenset(
     [
         *("auth", "signature", "sig", "otp", "totp", "csrf", "xsrf", "sessionid", "sid", "credentials"),
@@ -61,10 +62,11 @@ _ABOUT = frozenset(
     "prefix suffix class index hint label placeholder prompt input output total used remaining size "
     "kind scope scopes issuer audience provider encoding generation validator policyname in out bias "
     "probs prob ts py js go rs java md yaml yml json txt html css consent banner domain samesite store "
-    "pad eos bos unk sep cls mask special stop next image text".split()
+    "header headers str color colour toggle pad eos bos unk sep cls mask special stop next image text".split()
 )
 _QUESTIONS = frozenset(["has", "is", "use", "show", "hide", "forgot", "no", "require", "requires"])
-_NUMERIC = frozenset(["otp", "totp", "pin", "cvv", "cvc", "passcode"])
+_OWN_KEYS = frozenset(f"{whose} key" for whose in ("my", "your", "our", "this", "new"))
+_NUMERIC = frozenset(["otp", "totp", "pin", "cvv", "cvc"])
 
 
 @functools.lru_cache(maxsize=4096)
@@ -82,20 +84,25 @@ def words_of(name: str) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Whether a key of this name holds a secret."""
+    name = name if name.isascii() else _INVISIBLE.sub("", name)
     if not name.isascii() and _plain(name).endswith(FOREIGN):
         return True
     words = words_of(name)
     if not words:
         return False
+    if name.lower() in _OWN_KEYS:
+        return True
     if " ".join(words) in _WHOLE_NAMES or "".join(words) in SECRET_WORDS or words[-1] in _LAST_WORDS:
+        return True
+    if words[-2:] == ("session", "id"):
         return True
     if words[-1] in _ABOUT or (
         words[0] in _ABOUT and words[-1] in {"password", "token", "secret"} and len(words) > 2
     ):
         return False
-    if any(word in SECRET_WORDS for word in words) or words[-1] == "pass":
+    if any(word in SECRET_WORDS or word.endswith(_SUFFIXES) for word in words):
         return words[0] not in _QUESTIONS
-    if any(word in _TOKEN_WORDS for word in words):
+    if any(word in _TOKEN_WORDS or word.endswith("token") for word in words):
         return not (_ABOUT & set(words))
     return _key_or_session(words)
 
@@ -103,7 +110,11 @@ def is_secret(name: str) -> bool:
 def _key_or_session(words: tuple[str, ...]) -> bool:
     if words[-1] in {"key", "keys"} or (words[-1].isdigit() and "key" in words):
         return any(word in _KEY_QUALIFIERS for word in words[:-1])
-    return len(words) > 1 and words[-1] == "id" and words[0] == "session"
+    return "signature" in words or words[-2:] in {
+        ("key", "data"),
+        ("connect", "sid"),
+        ("laravel", "session"),
+    }
 
 
 def _plain(name: str) -> str:
@@ -134,11 +145,24 @@ class KeyNames:
 STEMS: tuple[str, ...] = (
     *("passw", "passphrase", "passcode", "passord", "pwd", "pass", "secret", "token", "jeton"),
     *("credential", "authorization", "auth", "cookie", "key", "jwt", "pw", "psw", "pswd", "kennwort"),
-    *("(?:api|app|access|secret|private|signing|encryption|master|license|account|service) keys?",),
+    "(?:api|app|access|secret|private|signing|encryption|master|license|account|service)[ _-]?keys?",
+    "(?:my|your|our|this|new) key",
     *("geheimnis", "zugangscode", "contrase", "senha", "wachtwoord", "mot de passe", "mdp", "haslo"),
     *("losenord", "salasana", "adgangskode", "parola d'ordine", "parola", "parole", "parool", "sifre"),
     *("şİfre", "heslo", "jelsz", "clave", "lozinka", "zaporka", "geslo", "katalaluan"),
-    *("kata sandi", "kata laluan", "signature", "csrf", "xsrf", "sessionid", "session_id", "sid", "otp"),
+    *(
+        "kata sandi",
+        "kata laluan",
+        "signature",
+        "csrf",
+        "xsrf",
+        "sessionid",
+        "session_id",
+        "sid",
+        "otp",
+        "phpsessid",
+    ),
+    *("laravel_session", "sess"),
     *("add-mask:", "pin", "cvv", "cvc"),
     *FOREIGN,
 )

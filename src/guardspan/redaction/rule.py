@@ -1,4 +1,4 @@
-"""What a rule is; the rules themselves are in :mod:`guardspan.redaction.rules` and its neighbour for vendors."""
+"""What a rule is; the rules themselves are in :mod:`guardspan.redaction.rules`."""
 
 from __future__ import annotations
 

@@ -28,18 +28,24 @@ SCHEME_RULES: tuple[Rule, ...] = (
     Rule(
         "pem",
         "a private key",
-        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY[A-Z ]{0,10}-----",
+        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY[A-Z ]{0,10}-----"
+        r"|---- BEGIN SSH2 [A-Z ]{0,20}PRIVATE KEY ----",
         matches=("-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----",),
         misses=("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",),
     ),
     Rule(
         "bearer",
         "whoever bears the token has its rights",
-        r"(?i:\bbearer)\s{1,9}(?P<secret>[A-Za-z0-9._~+/-]{8})",
+        r"(?i:\bbearer)(?:\s{1,9}|\s?[:=]\s{0,3}|%20|\+)(?:(?i:token):?\s{1,3})?[<\[(\"']?"
+        r"(?P<secret>[A-Za-z0-9._~+/-]{8})",
         tail=BEARER,
         check="bearer",
-        matches=("send bearer " + _A20,),
-        misses=("Bearer authentication is used", '"token_type": "Bearer", "expires"'),
+        matches=("send bearer " + _A20, "Bearer: " + _A20, f"Bearer <{_A20}>", f"Bearer token {_A20}"),
+        misses=(
+            "Bearer authentication is used",
+            '"token_type": "Bearer", "expires"',
+            'Bearer authorization_uri="https://login"',
+        ),
     ),
     Rule(
         "basic",
@@ -60,24 +66,35 @@ SCHEME_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "url",
-        "a password in a URL",
-        r"://[^\s/?#@:\"'<>\\]{0,80}:(?P<secret>[^\s/?#@\"'<>\\]{1,120})@",
-        check="not_placeholder",
-        matches=("postgresql://app:hunter2@db/weather",),
-        misses=("https://example.com:8080/a@b", "redis://app:${PASSWORD}@db"),
+        "a password in a database's URL, whatever its characters",
+        r"(?i:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver|clickhouse|smtps?)"
+        r"(?:\+[a-z0-9]{1,12})?"
+        r"://[^\s/?#@:\"'<>\\\[\]]{0,80}:(?P<secret>[^\s\"'<>\\\[\]]{1,120})@",
+        check="database",
+        matches=("postgresql://app:hunt/er#2@db/weather",),
+        misses=("redis://cache:6379/a@b", "redis://app:${PASSWORD}@db"),
     ),
     Rule(
         "url-token",
         "a token in a URL, where the user's name is put",
-        r"://(?P<secret>[A-Za-z0-9_-]{20,120})@",
+        r"://(?P<secret>[A-Za-z0-9_-]{20,120}(?::[^\s/?#@\"'<>\\\[\]]{0,120})?)@",
         check="mixed",
-        matches=(f"https://{_A20}@example.com/repo.git",),
+        matches=(f"https://{_A20}@example.com/repo.git", f"https://{_A20}:@example.com"),
         misses=("https://a-rather-long-user-name@example.com",),
+    ),
+    Rule(
+        "url",
+        "a password in a URL",
+        r"://[^\s/?#@:\"'<>\\\[\]]{0,80}:(?P<secret>[^\s/?#@\"'<>\\]{1,120})@",
+        check="unmarked",
+        matches=("postgresql://app:hunter2@db/weather", "https://ada:hunter2@example.com"),
+        misses=("https://example.com:8080/a@b", "redis://app:${PASSWORD}@db"),
     ),
     Rule(
         "url-query",
         "a signature or a key in a URL's query",
-        r"[?&;](?i:sig|key|code|hmac|x-amz-signature|x-amz-security-token|x-goog-signature|signature)"
+        r"[?&;#](?i:sig|key|code|hmac|sas|ticket|x-amz-signature|x-amz-security-token"
+        r"|x-goog-signature|signature)"
         r"=(?P<secret>[A-Za-z0-9%._~+/-]{8})",
         tail="A-Za-z0-9%._~+/=-",
         check="mixed",
@@ -89,39 +106,101 @@ SCHEME_RULES: tuple[Rule, ...] = (
 TEXT_RULES: tuple[Rule, ...] = (
     Rule(
         "password",
-        "a password named in prose",
-        r"(?i:\b(?:password|passphrase|passcode|passwort|kennwort|contrase\xc3\xb1a|senha|wachtwoord))"
-        r"(?: [A-Za-z'-]{1,20}){0,6} (?i:is|was|ist|war|es|lautet|\xc3\xa9):? "
-        r"[\"'`]?(?P<secret>[^\s\"'`,;]{6})",
-        tail=r"^\s\"'`,;",
-        check="password",
-        matches=("The password for the staging box is 5GNVPKjCWlSdfX",),
-        misses=("the password is required", "password for the box is unknown"),
+        "a password in SQL",
+        r"(?i:\b(?:password(?: for [^\s;]{1,64} =)?|identified(?: with [a-z0-9_'\"]{1,40})? by|pwd))"
+        r"\s{1,5}(?:(?i:password)\s?\(\s?)?[N]?[\"'](?P<secret>[^\"'\s\\]{1,100})[\"']",
+        check="not_placeholder",
+        matches=(
+            "CREATE USER app WITH PASSWORD 'hunter2' VALID",
+            "IDENTIFIED WITH mysql_native_password BY 'hunter2'",
+            "SET PASSWORD FOR app = PASSWORD('hunter2')",
+        ),
+        misses=("password '${PASSWORD}'", 'identified by "${NAME}"'),
     ),
     Rule(
         "password",
-        "a password in SQL",
-        r"(?i:\b(?:password|identified by|pwd))\s{1,5}'(?P<secret>[^'\s]{1,100})'",
-        check="not_placeholder",
-        matches=("CREATE USER app WITH PASSWORD 'hunter2' VALID",),
-        misses=("password '${PASSWORD}'",),
+        "a password in SQL, without quotes",
+        r"(?i:\bidentified by)\s{1,5}(?P<secret>[^\"'\s;\\]{6,100})",
+        check="strong",
+        matches=("CREATE USER app IDENTIFIED BY Hunter2Hunter2;",),
+        misses=("identified by number",),
     ),
     Rule(
         "password",
         "a password in .netrc",
-        r"(?i:\blogin)\s{1,5}\S{1,80}\s{1,5}(?i:password)\s{1,5}(?P<secret>\S{1,100})",
-        check="not_placeholder",
-        matches=("machine api.example.com login ada password hunter2",),
-        misses=("login and password",),
+        r"(?i:\b(?:machine|login))\s{1,5}[^\s\"\\]{1,80}\s{1,5}"
+        r"(?:(?i:login|account)\s{1,5}[^\s\"\\]{1,80}\s{1,5}){0,2}"
+        r"(?i:password)\s{1,5}\"?(?P<secret>[^\s\"\\]{1,100})",
+        check="unmarked",
+        matches=(
+            "machine api.example.com login ada password hunter2",
+            "default login ada password hunter2",
+        ),
+        misses=("login and password", "a login password against"),
     ),
     Rule(
         "password",
         "a password in .pgpass",
-        r"(?m:^)[A-Za-z0-9.*_-]{1,100}:(?:\d{2,5}|\*):[A-Za-z0-9_*-]{1,60}:[A-Za-z0-9_.*-]{1,60}:"
-        r"(?P<secret>[^\s:]{4,100})(?m:$)",
-        check="password",
+        r"(?:(?m:^)|[\"'`\s])[A-Za-z0-9./*_-]{1,100}:(?:\d{2,5}|\*):"
+        r"[A-Za-z0-9_*-]{1,60}:[A-Za-z0-9_.*-]{1,60}:"
+        r"(?P<secret>[^\s:\"'`\\]{4,100})(?:(?m:$)|[\"'`\s\\])",
+        check="prose",
         matches=("db.internal:5432:weather:app:5GNVPKjCWlSdfX",),
         misses=("12:30:45:67:89", "a:b:c:d:e"),
+    ),
+    Rule(
+        "password",
+        "a user and a password on a command line",
+        r"\s(?:-u|--user|--userpwd|--proxy-user|-U|-a|--auth|--creds)[ =]?[\"']?[A-Za-z0-9._@%+-]{1,64}:"
+        r"(?P<secret>[^\s\"'\\]{4,100})",
+        check="prose",
+        matches=("curl -u ada:Hunter2x https://example.com",),
+        misses=("docker run -u 1000:1000 app", "docker run --user root:root app"),
+    ),
+    Rule(
+        "password",
+        "the second string of a call that logs in",
+        r"(?i:\bauth\s?=\s?\(|(?:basic_?auth|digest_?auth|credentials|login|sign_?in|authenticate)\()"
+        r"\s?[\"'][^\"'\s]{1,64}[\"'],"
+        r"\s{0,3}[\"'](?P<secret>[^\"'\s\\]{4,100})",
+        check="prose",
+        matches=("requests.get(url, auth=('ada', 'Hunter2xyz'))", "login('ada', 'Hunter2xyz')"),
+        misses=("login('ada', 'admin')",),
+    ),
+    Rule(
+        "cookie",
+        "cookies on a command line",
+        r"\s(?:-b|--cookie)[ =][\"']?(?P<secret>[^\s\"'\\]{8,200})",
+        check="pairs",
+        matches=("curl -b 'session=" + _A20 + "' https://example.com",),
+        misses=("git checkout -b feature", "curl -b cookies.txt"),
+    ),
+    Rule(
+        "password",
+        "a password on a command line",
+        r"(?:::add-mask::|\b(?:sshpass -p|redis-cli [^\r\n]{0,60}-a|"
+        r"(?:docker|podman|helm registry) login [^\r\n]{0,80}-p|"
+        r"mysql(?:dump|admin)? [^\r\n]{0,80}-p|htpasswd -[a-zA-Z]{0,4}b[a-zA-Z]{0,4} \S{1,60} \S{1,60}|"
+        r"(?i:net use)\s[^\r\n]{1,80}/user:\S{1,60}|ldap[a-z]{1,8} [^\r\n]{0,80}-w|"
+        r"(?i:convertto-securestring)(?: -String)?|"
+        r"openssl [^\r\n]{0,80}-pass(?:in|out)? pass:)) ?[\"']?(?P<secret>[^\s\"'\\]{6,100})",
+        check="strong",
+        matches=(
+            "sshpass -p Hunter2xyz ssh ada@10.0.0.1",
+            "mysql -h db -u app -pHunter2xyz weather",
+            "::add-mask::Hunter2xyz",
+        ),
+        misses=("mysql -u app -p weather", "docker login -p", "redis-cli ping"),
+    ),
+    Rule(
+        "password",
+        "a user and a password with a slash between",
+        r"(?:(?i:jdbc:oracle:[a-z0-9]{1,8}:|sqlplus (?:-[A-Z] )?)[A-Za-z0-9_.$-]{1,60}/"
+        r"|(?i:\b(?:log[io]n|user(?:name)?|account|user/pass(?:word)?|creds?|credentials))\s?[:=]\s{0,3}"
+        r"[A-Za-z0-9._@+-]{1,60}\s{0,2}[/|]\s{0,2})(?P<secret>[^\s\"'\\@/,;]{6,100})",
+        check="strong",
+        matches=("jdbc:oracle:thin:app/Hunter2xyz@db:1521/w", "login: ada / Hunter2xyz"),
+        misses=("login: ada / admin page", "user: ada/weather"),
     ),
     Rule(
         "html",
@@ -139,16 +218,25 @@ PERSON_RULES: tuple[Rule, ...] = (
     Rule(
         "email",
         "an address of a person",
-        r"@[A-Za-z0-9][A-Za-z0-9-]{0,62}\.[A-Za-z0-9]",
+        r"@[A-Za-z0-9\x80-\xf4][A-Za-z0-9\x80-\xf4-]{0,62}\.[A-Za-z0-9]",
         tail="A-Za-z0-9.-",
         check="email",
         matches=("write to ada@example.org please",),
         misses=("@app.get('/x')", "a @ b", "user@host", "left-pad@1.3.0"),
     ),
     Rule(
+        "email",
+        "an address of a person, spelled",
+        r"\s?[\[(] ?(?:at|AT|At) ?[\])]\s?[A-Za-z0-9-]{1,40}"
+        r"(?:(?:\.|\s?[\[(] ?(?:dot|DOT|Dot) ?[\])]\s?)[A-Za-z0-9-]{2,20}){1,3}",
+        check="spelled_email",
+        matches=("ada (at) example.org", "ada [at] example [dot] org"),
+        misses=("look (at) this", "(at) 10.30"),
+    ),
+    Rule(
         "card",
         "a payment card's number (Luhn)",
-        r"\b\d{4}(?:[ -]{0,2}\d){9,15}\b",
+        r"\b\d{4}(?:[ .\t-]{0,3}\d){9,15}\b",
         check="card",
         matches=("card 4111 1111 1111 1111 end", "5500-0000-0000-0004"),
         misses=("reference 4111111111111112", "at 1700000000000 ms"),
@@ -156,7 +244,8 @@ PERSON_RULES: tuple[Rule, ...] = (
     Rule(
         "iban",
         "a bank account's number (checksum)",
-        r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b",
+        r"\b(?:[A-Z]{2}\d{2}(?:[ .-]{0,2}[A-Z0-9]{4}){2,7}(?:[ .-]{0,2}[A-Z0-9]{1,3})?"
+        r"|[a-z]{2}\d{2}(?:[ .-]{0,2}[0-9]{4}){3,7}(?:[ .-]{0,2}[0-9]{1,3})?)\b",
         check="iban",
         matches=("IBAN DE89 3704 0044 0532 0130 00",),
         misses=("DE89 3704 0044 0532 0130 01",),
@@ -164,10 +253,27 @@ PERSON_RULES: tuple[Rule, ...] = (
     Rule(
         "national-id",
         "a social security number",
-        r"\b\d{3}-\d{2}-\d{4}\b",
+        r"(?:^|[^\w-])(?P<secret>\d{3}-\d{2}-\d{4})(?:[^\w-]|$)",
         check="ssn",
         matches=("SSN 078-05-1120 on file",),
         misses=("000-12-3456", "part 987-65-4321"),
+    ),
+    Rule(
+        "national-id",
+        "a social security number, named as one",
+        r"(?i:\bssn|\bsocial security(?: (?:number|no\.?))?)[\"']?[\s:=#]{0,4}[\"']?"
+        r"(?P<secret>\d{3}[ .-]?\d{2}[ .-]?\d{4})\b",
+        check="ssn",
+        matches=("SSN: 078051120", '"ssn": "078 05 1120"'),
+        misses=("ssn: 000123456", "ssn 12"),
+    ),
+    Rule(
+        "national-id",
+        "a taxpayer's number of Brazil (checksum), named as one",
+        r"(?i:\bcpf)[\"']?[\s:=#]{0,4}[\"']?(?P<secret>\d{11})\b",
+        check="cpf",
+        matches=("CPF 52998224725",),
+        misses=("CPF 52998224726",),
     ),
     Rule(
         "national-id",
@@ -196,10 +302,10 @@ PERSON_RULES: tuple[Rule, ...] = (
     Rule(
         "phone",
         "a telephone number",
-        r"\+[1-9](?:[ ().-]{0,2}\d){8,14}\b",
+        r"(?:\+[1-9]|(?:^|[\s:(])00[1-9]\d{0,2}[ /-])(?:[ ()./-]{0,2}\d){8,14}\b",
         check="phone",
         matches=("call +49 30 901820 00 now", "+1 (555) 010-9999"),
-        misses=("+5 days", "1+2345"),
+        misses=("+5 days", "1+2345", "0012345678901"),
     ),
     Rule(
         "phone",

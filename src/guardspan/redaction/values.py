@@ -21,17 +21,34 @@ _NAME = re.compile(rb"[A-Za-z0-9_. '\x80-\xff-]*")
 _BLANK = re.compile(rb"(?:\*\*(?=[ \t]))?[ \t]{0,32}")
 _OPENING = re.compile(
     rb"(?:\[\s{0,8}|(?:SecretStr|SecretBytes|Secret|str|bytes|String|Some|Buffer\.from)\(\s?)?"
-    rb"(?:[bBfFrRuUN@$]{1,2}(?=[\"']))?(\"{3}(?=[^\"])|'{3}(?=[^'])|[\"'`])"
+    rb"(?:[bBfFrRuUN@$]{1,2}(?=[\"']))?(\"{3}(?=[^\"\s,}\]])|'{3}(?=[^'\s,}\]])|[\"'`])"
 )
 _WIDE_OPENING = re.compile(rb"\xe3\x80[\x8c\x8e]|\xe2\x80[\x9c\x9e\x98]|\xc2\xab ?")
+_ANGLE = re.compile(rb"<([^\s<>\"'&=/]{8,200})>")
 _BLOCK = re.compile(rb"[|>][+-]?\d?[+-]?[ \t]{0,8}\r?\n([ \t]{1,32})(?=\S)")
-_NEXT_LINE = re.compile(rb"[ \t]{0,8}\r?\n[ \t]{0,16}([^\s\"'<>:={}\[\]]{8,200})[ \t]{0,8}(?:\r?\n|\Z)")
+_LIST = re.compile(rb"\s{0,8}([\[{])|[ \t]{0,8}\r?\n[ \t]{0,24}- ")
+_LIST_LINES = re.compile(rb"(?:[ \t]{0,8}\r?\n[ \t]{0,24}- [^\r\n]{1,256}){1,32}")
+_LIST_LINE = re.compile(rb"\n[ \t]{0,24}- [\"']?([^\s\"':]{8,200})[\"']?")
+_STRING = re.compile(rb"[:\[,]?\s{0,24}[\"']([^\"'\\\s]{8,1024})[\"']")
+_NEXT_LINE = re.compile(
+    rb"(?:[ \t]{0,8}\r?\n){1,2}[ \t]{0,16}([^\s\"'<>:={}\[\]]{8,200})[ \t]{0,8}(?:\r?\n|\Z)"
+)
 _BARE = re.compile(rb"(?:[^\s,;&\"'<>(){}\[\]|`\\]|\\(?![nrtbfu\"'\\/])){1,4096}")
-_LINE = re.compile(rb"[^\r\n\"'`]{0,16384}")
+_LINE = re.compile(rb"(?:[^\r\n\"'`\\]|\\(?![nrtu\"'\\/])){0,16384}")
 _SCHEME = re.compile(rb"(?i)\s{0,9}([A-Za-z][A-Za-z0-9-]{1,30})\s{1,9}(?=\S)")
 _WORD = re.compile(rb"\S{1,16384}")
-_STOPS = re.compile("[，。；、）」』】”“’»！？]|です|입니다|となります|$")  # noqa: RUF001
-_ALGORITHM = re.compile(r"(?i)^[a-z]{1,10}[-_]?\d{1,5}$")
+_STOPS = re.compile("[，。；、）」』】”“’»！？]|です|입니다|となります|$")
+_ALGORITHM = re.compile(r"(?i)^[a-z]{1,7}[-_]?\d{1,5}$")
+_COLOUR = re.compile(r"^#(?:[0-9a-fA-F]{3,4}){1,2}$")
+_REFERENCE = re.compile(r"^[A-Za-z_]+(?:\.[A-Za-z_]+)+$")
+_IDENTIFIER = re.compile(r"^[A-Za-z_]+$")
+_VARIABLE = re.compile(
+    r"(?i)^_?(?:[a-z]+_)+(?:key|token|password|passwd|pass|pwd|secret|id|str|value|val|auth|credentials?|header|cookie"
+    r"|var|arg|param|name|func|fn|input|data|default|config|response|result|obj)$"
+)
+_SNAKE = re.compile(r"^[a-z]+(?:_[a-z]+)+$")
+_SENTENCE = re.compile(rb"[ \t]+[A-Za-z0-9\x80-\xff]")
+_CLOSED = re.compile(rb"[\"'`](?=[,)\]};\s]|\Z)(?![\"'])")
 _PASSWORD_WORDS = ("pass", "pwd", "pw", "senha", "kennwort", "contrase", "wachtwoord", "mdp", "secret")
 _LINES = frozenset({"authorization", "cookie"})
 _WEAK = frozenset(["auth", "signature", "sig", "sid", "credentials", "clave", "parole", "passe", "jwt"])
@@ -51,13 +68,15 @@ def name_before(data: bytes, start: int, end: int) -> tuple[int, str]:
     begin = start - (len(window) - len(window.rstrip(_NAME_BYTES)))
     found = _NAME.match(data, begin, end)
     name = found.group().decode("utf-8", "replace") if found else ""
-    return begin, name.rstrip(" -.'：＝→").lstrip("'.-")  # noqa: RUF001
+    return begin, name.rstrip(" -.'：＝→").lstrip("'.-")
 
 
 def value_after(data: bytes, position: int, name: str, quoted_name: bool) -> Value | None:
     """The secret value after a separator that ends at ``position``; None where none is."""
     blank = _BLANK.match(data, position)
     position = blank.end() if blank else position
+    if data[position - 1 : position] not in (b" ", b"\t") and _CLOSED.match(data, position):
+        return None  # the quote before the name ends here
     opening = _OPENING.match(data, position)
     last = words_of(name)[-1:] or ("",)
     if opening:
@@ -67,6 +86,9 @@ def value_after(data: bytes, position: int, name: str, quoted_name: bool) -> Val
     block = _BLOCK.match(data, position)
     if block:
         return _block(data, block.end(), block.group(1))
+    angle = _ANGLE.match(data, position)
+    if angle and checks.strong(angle.group(1).decode("utf-8", "replace")):
+        return Value(*angle.span(1), False)
     wide = _WIDE_OPENING.match(data, position)
     return _bare(data, wide.end() if wide else position, name, quoted_name)
 
@@ -87,27 +109,60 @@ def quoted(data: bytes, start: int, quote: bytes, name: str, strict: bool = Fals
     text = data[start:end].decode("utf-8", "replace")
     if not text.strip() or not checks.not_placeholder(text.strip()) or not plausible(name, text):
         return None
+    if quote == b"`" and " " in text:
+        return None  # a command of a shell
     words = words_of(name)
     if words and words[-1] == "authorization":
         found = _after_scheme(data, start, end)
         return found._replace(bare=False) if found else None
-    if strict and not (checks.strong(text) or (for_password(name) and checks.prose(text))):
+    likely = checks.strong(text) or (for_password(name) and checks.mixed(text) and checks.prose(text))
+    if strict and not likely:
         return None
     return Value(start, end, False)
+
+
+def listed(data: bytes, position: int) -> list[Value]:
+    """The values of a list or an object after a secret name: strings that look like secrets."""
+    opening = _LIST.match(data, position)
+    if opening is None:
+        return []
+    if opening.group(1) is None:
+        close = _LIST_LINES.match(data, position)
+        found = _LIST_LINE.finditer(data, position, close.end() if close else position)
+    else:
+        close_at = data.find(b"]" if opening.group(1) == b"[" else b"}", opening.end(), opening.end() + 2048)
+        found = _STRING.finditer(data, opening.end(), max(close_at, opening.end()))
+    return [
+        Value(*item.span(1), False)
+        for item in found
+        if checks.strong(item.group(1).decode("utf-8", "replace"))
+    ]
 
 
 def plausible(name: str, text: str) -> bool:
     """Whether a text under a secret name is a secret, and no message, path, algorithm, or piece of a text."""
     words = words_of(name)
+    if text.lower() == name.lower() or _REFERENCE.match(text):
+        return False  # code
+    if not for_password(name) and (
+        _SNAKE.match(text) or (text.isalpha() and text.islower() and len(text) < 12)
+    ):
+        return False
+    if text.startswith(("(?", "^")) or (words == ("sid",) and text.lower().startswith("stmt")):
+        return False  # a pattern; the id of a statement in a policy
     if checks.message(text) or (words in {("pwd",), ("oldpwd",)} and text[:1] in "/~"):
         return False
     if words == ("token",) and len(text) < 8 and sum(map(str.isdigit, text)) < 4:
         return False  # a token of a text, as in the probabilities that a model returns
     if words == ("key",):
         return checks.random(text)
-    if " ".join(words) in _WEAK and (len(text) < 6 or " " in text or _ALGORITHM.match(text)):
+    if " ".join(words) in _WEAK and (len(text) < 6 or " " in text or not checks.digits(text)):
         return False
-    return not (numeric(name) and not checks.digits(text))
+    if (_ALGORITHM.match(text) and words[-1:] in {("auth",), ("jwt",), ("sig",)}) or _COLOUR.match(text):
+        return False
+    if "signature" in words and (len(text) < 12 or " " in text or not checks.digits(text)):
+        return False
+    return not numeric(name) or bool(re.fullmatch(r"[\d -]{3,12}", text)) or checks.strong(text)
 
 
 def for_password(name: str) -> bool:
@@ -164,16 +219,19 @@ def _after_scheme(data: bytes, start: int, end: int) -> Value | None:
     scheme = _SCHEME.match(data, start, end)
     if scheme is None:
         text = data[start:end].decode("utf-8", "replace")
-        enough = len(text) >= 6 and (checks.digits(text) or len(text) >= 20)
+        enough = (
+            len(text) >= 6 and (checks.digits(text) or len(text) >= 20) and not set(text) & set(" [](){}")
+        )
+        enough = enough and not _IDENTIFIER.match(text)
         return Value(start, end, True) if enough and checks.not_placeholder(text) else None
     if scheme.group(1).lower() in {b"digest", b"aws4-hmac-sha256"}:
         return None
     word = _WORD.match(data, scheme.end(), end)
     text = word.group().decode("utf-8", "replace") if word else ""
     alone = word is not None and word.end() == end
-    if not checks.not_placeholder(text) or "=" in text.rstrip("=") or "(" in text:
+    if not checks.not_placeholder(text) or re.match(r"[A-Za-z_]+=|\{", text) or "(" in text:
         return None
-    if not (checks.strong(text) if not alone else len(text) >= 4 and not text.isalpha() or len(text) >= 16):
+    if not (checks.strong(text) if not alone else (len(text) >= 4 and not text.isalpha()) or len(text) >= 16):
         return None
     return Value(scheme.end(), word.end() if word else end, True)
 
@@ -205,22 +263,30 @@ def _bare(data: bytes, position: int, name: str, quoted_name: bool) -> Value | N
         return None  # a call or an index: code that gets a secret, not the secret
     if quoted_name and text in {"true", "false", "null"}:
         return None
-    secret = _number(name, text) if checks.number(text) else _word(name, text)
+    secret = (
+        _number(name, text) if checks.number(text) else _word(name, text, bool(_SENTENCE.match(data, end)))
+    )
     return Value(found.start(), end, True) if secret else None
 
 
 def _number(name: str, text: str) -> bool:
     size = sum(map(str.isdigit, text))
+    if text.endswith("%") or (words_of(name)[-1] in {"pass", "pw"} and (size < 6 or size < len(text))):
+        return False
     if numeric(name):
         return size == len(text) and 3 <= size <= 10
-    return (for_password(name) and size >= 4) or (text.isdigit() and size >= 20)
+    return (for_password(name) and len(text) >= 4) or (text.isdigit() and size >= 20)
 
 
-def _word(name: str, text: str) -> bool:
-    if not plausible(name, text):
-        return words_of(name) == ("key",) and bool(re.fullmatch(r"[0-9a-f]{32,128}", text))
-    plain = for_password(name) and len(text) >= 8 and text.lower() not in checks.COMMON and text.isalpha()
-    return checks.password(text) or (plain and checks.not_placeholder(text))
+def _word(name: str, text: str, in_sentence: bool) -> bool:
+    if not plausible(name, text) or (_VARIABLE.match(text) and not name.isupper()):
+        return False
+    if _IDENTIFIER.match(text) and len(text) < 24 and not (name.isupper() and "_" in text):
+        plain = (
+            for_password(name) and len(text) >= 8 and not in_sentence and text.lower() not in checks.COMMON
+        )
+        return plain and checks.not_placeholder(text)
+    return checks.password(text)
 
 
 def _next_line(data: bytes, position: int, name: str) -> Value | None:
