@@ -31,8 +31,8 @@ class Forwarding:
     def __init__(self, wrapped: Any) -> None:
         self.__wrapped__ = wrapped
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]  # nobody may set it
+    @property  # type: ignore[misc]  # nobody may set it
+    def __class__(self) -> Any:
         return self.__wrapped__.__class__
 
     def __getattr__(self, name: str) -> Any:

@@ -205,6 +205,10 @@ async def _(app: App) -> None:
         app.note(plain(first), first is second)
 
 
+_VOLATILE = re.compile(r"0x\w+|datetime\.datetime\([^)]*\)|\d{4}-\d\d-\d\dT[\d:.]+|\b\d{9,}\b")
+"""Addresses, which are the library's ids as well, and times."""
+
+
 @usage("the library's own record is dumped")
 async def _(app: App) -> None:
     guard = app.guard()
@@ -212,18 +216,13 @@ async def _(app: App) -> None:
     await app.step(stream)
     for _ in range(2):
         call = guard.history.last
-        for dump in (
-            call.model_dump,
-            call.iterations.last.outputs.model_dump,
-            call.iterations.last.model_dump_json,
-        ):
+        iteration = call.iterations.last
+        for dump in (call.model_dump, iteration.outputs.model_dump, iteration.model_dump_json):
             try:
-                app.note(
-                    re.sub("[0-9a-f]{9,}", "", ADDRESS.sub("", re.sub("2[0-9]{3}-[^ ,)]*", "", str(dump()))))
-                )
+                app.note(_VOLATILE.sub("", str(dump())))
             except Exception as error:
-                app.note(type(error), ADDRESS.sub("0x", str(error)))
-        app.note(call.status, call.iterations.last.status)
+                app.note(type(error), _VOLATILE.sub("", str(error)))
+        app.note(call.status, iteration.status)
         await app.read(stream)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import decimal
+import enum
 import json
+import pathlib
 import urllib.parse
-from typing import Any
+from typing import Any, NamedTuple
 
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guardspan.redaction import RedactionError, Redactor, Rule
@@ -62,6 +66,117 @@ def test_structures_are_walked() -> None:
         "usage": {"prompt_tokens": 12, "max_tokens": 100, "token_type": "Bearer"},
     }
     assert count == 6
+
+
+class Signin(NamedTuple):
+    """A tuple whose second part has a secret name."""
+
+    user: str
+    password: str
+
+
+class Colour(enum.Enum):
+    """An enumeration whose value is a secret."""
+
+    RED = SECRET
+
+
+VALUES: list[tuple[Any, Any]] = [
+    (SECRET.encode(), "[redacted:github]"),
+    (Signin("ada", "Hunter2xyz"), {"user": "ada", "password": MARK}),
+    (Colour.RED, "[redacted:github]"),
+    ({SECRET.encode(): 1, Colour.RED: 2}, {"[redacted:github]": 1, "[redacted:github] (again)": 2}),
+    ({"card": 4111111111111111, "ms": 1700000000123}, {"card": "[redacted:card]", "ms": 1700000000123}),
+    (decimal.Decimal("4111111111111111"), "[redacted:card]"),
+    (pathlib.PurePosixPath("/x") / SECRET, "/x/[redacted:github]"),
+    (collections.deque([SECRET]), ["[redacted:github]"]),
+    ([["x-api-key", "Hunter2xyz"], ["accept", "json"]], [["x-api-key", MARK], ["accept", "json"]]),
+    ({"name": "API_KEY", "value": "Hunter2xyz"}, {"name": "API_KEY", "value": MARK}),
+    ({"name": "city", "value": "Oslo"}, {"name": "city", "value": "Oslo"}),
+    (["tool", "--password", "Hunter2xyz", "-v"], ["tool", "--password", MARK, "-v"]),
+    (["password", "token", "reset"], ["password", "token", "reset"]),
+    ({"password": {"type": "string", "minLength": 8}}, {"password": {"type": "string", "minLength": 8}}),
+    ({"token": "Hello", "logprob": -0.1}, {"token": "Hello", "logprob": -0.1}),
+    ({"pass\u00adword": "Hunter2xyz"}, {"pass\u00adword": MARK}),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), VALUES, ids=lambda part: type(part).__name__)
+def test_values_of_every_type(value: Any, expected: Any) -> None:
+    """What well-known types hold is found, and pairs are judged by their names; twice is as once."""
+    redacted = REDACTOR.redact_value(value).value
+    assert redacted == expected
+    assert REDACTOR.redact_value(redacted) == (redacted, 0)
+
+
+def test_json_that_a_mark_would_break_is_walked() -> None:
+    """Numbers in lists have no key that says that they are values; the text is JSON all the same."""
+    text = json.dumps({"cards": [4111111111111111, 2], "note": "[4111111111111111, 1]"})
+    redacted, _ = REDACTOR.redact(text)
+    assert json.loads(redacted) == {"cards": ["[redacted:card]", 2], "note": '["[redacted:card]", 1]'}
+    assert REDACTOR.redact(redacted) == (redacted, 0)
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(
+            "password",
+            "token",
+            "api_key",
+            "пароль",
+            "密码",
+            ":",
+            "=",
+            " is ",
+            '"',
+            "'",
+            "`",
+            '\\"',
+            "\\n",
+            "\n",
+            " ",
+        ),
+        *(
+            "{",
+            "}",
+            "[",
+            "]",
+            "<",
+            ">",
+            ",",
+            "&",
+            "%22",
+            "\\u003d",
+            "Bearer ",
+            SECRET,
+            "Tr0ub4dor3xyz",
+            "12345678",
+        ),
+        *("4111111111111111", "ada@example.org", "://u:", "@h/", "name=", "value=", "kind: Secret", "data:"),
+        *(
+            "[redacted:key]",
+            "-----BEGIN PRIVATE KEY-----",
+            "\x1b[1m",
+            "至",
+            "1e5",
+            "null",
+            "$",
+            "identified by ",
+        ),
+    ]
+)
+
+
+@settings(deadline=None)
+@given(parts=st.lists(FRAGMENTS, max_size=14), depth=st.integers(1, 3))
+def test_json_stays_json_whatever_it_says(parts: list[str], depth: int) -> None:
+    """Fragments of what the rules look for, in strings of JSON in strings of JSON."""
+    text = "".join(parts)
+    for _ in range(depth):
+        text = json.dumps({"body": text, "n": 1})
+    once = REDACTOR.redact(text)
+    json.loads(once.text)
+    assert REDACTOR.redact(once.text) == (once.text, 0)
 
 
 def test_what_cannot_be_walked_becomes_its_type() -> None:
@@ -138,6 +253,13 @@ HOSTILE = {
     "surrogates": "\ud800" * 50_000,
     "begin": "-----BEGIN PRIVATE KEY-----" * 5_000,
     "deep": "[" * 100_000,
+    "secrets of Kubernetes": "kind: Secret\n" * 20_000,
+    "labels": "the password for the " * 10_000,
+    "elements": "<token " * 20_000,
+    "lists": "api_keys: [ " * 10_000,
+    "headers": "authorization: a " * 10_000,
+    "labels without spaces": "密码是" * 10_000,
+    "commands": "mysql -u " * 20_000,
 }
 
 

@@ -95,9 +95,12 @@ def describe(guard: Any) -> dict[str, Any]:
 
 def server_host(guard: Any) -> str | None:
     """Host of the Guardrails server that a guard runs on, None for a guard that runs here."""
-    if not getattr(guard, "_use_server", False):
-        return None
+    from guardrails.settings import settings
+
     client = getattr(guard, "_api_client", None)
+    used = getattr(guard, "_use_server", settings.use_server)  # before 0.8 it is a setting for all guards
+    if client is None or not used:
+        return None
     return urlsplit(str(getattr(client, "base_url", ""))).hostname
 
 

@@ -33,7 +33,8 @@ _VERBS = (
 )
 _PARTICLES = r"(?:\xe6\x98\xaf|\xe4\xb8\xba|\xe7\x82\xba|\xe3\x81\xaf|\xe3\x81\x8c|\xeb\x8a\x94|\xec\x9d\x80)"
 _OPEN = r"(?:[\"'`<*]{1,2}|\xe3\x80[\x8c\x8e]|\xe2\x80[\x9c\x9e\x98]|\xc2\xab ?)?"
-_VALUE = r"(?P<secret>[^\s\"'`<>,;(){}\[\]\\]{4,200})"
+_CHARACTER = r"[^\s\"'`<>,;(){}\[\]\\]"
+_VALUE = rf"(?P<secret>{_CHARACTER}{{4}}{_CHARACTER}*)"
 _WORDS = r"(?:[ \t]{1,2}[\"'(]?[A-Za-z0-9_'\x80-\xff-]{1,20}[\"')]?)"
 
 
@@ -44,7 +45,9 @@ def _compiled(pattern: str) -> Any:
 
 
 _SENTENCE = _compiled(rf"[\"'`*]{{0,2}}{_WORDS}{{0,6}}[ \t]{{1,2}}{_VERBS}[ \t]?:?[ \t]{_OPEN}{_VALUE}")
-_SPACELESS = _compiled(rf"{_PARTICLES}(?::|\xef\xbc\x9a)?[ \t]?{_OPEN}{_VALUE}")
+_SPACELESS = _compiled(
+    rf"{_PARTICLES}(?::|\xef\xbc\x9a)?[ \t]?{_OPEN}(?P<secret>[!#-&*+./0-9:=?@A-Z^_a-z|~-]{{4,64}})"
+)
 _COLON = _compiled(
     rf"[\"'`*]{{0,2}}{_WORDS}{{0,6}}[ \t]{{0,2}}"
     rf"(?:[:=]|->|[-|]|\xe2\x86\x92|\xe2\x80[\x93\x94])[ \t]{_OPEN}{_VALUE}"

@@ -173,6 +173,8 @@ class Scan:
             end = start + len(data[start:end].partition(b"---")[0].rstrip(b".-"))
         if rule.id == "iban":
             end = start + checks.iban_length(data[start:end].decode("ascii"))
+            if data[end : end + 1].isalnum():
+                return None
         if rule.id == "pem":
             end = self._end_of_pem(end)
         if rule.check and not checks.CHECKS[rule.check](data[start:end].decode("utf-8", "replace")):
@@ -232,6 +234,8 @@ class Scan:
     def _no_label(self, begin: int, end: int) -> bool:
         """Whether a name is part of a path or of a message of a parser."""
         data = self._data
+        if data[max(0, begin - 10) : begin] == b"[redacted:":
+            return True
         if data[begin - 1 : begin] in (b":", b"/", b"\\") and data[end - 1 : end] == b":" and begin:
             if data[begin - 2 : begin - 1].isspace() and begin > 1:
                 return False  # an option of a command of Windows: /password:…

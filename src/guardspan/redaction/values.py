@@ -33,8 +33,8 @@ _STRING = re.compile(rb"[:\[,]?\s{0,24}[\"']([^\"'\\\s]{8,1024})[\"']")
 _NEXT_LINE = re.compile(
     rb"(?:[ \t]{0,8}\r?\n){1,2}[ \t]{0,16}([^\s\"'<>:={}\[\]]{8,200})[ \t]{0,8}(?:\r?\n|\Z)"
 )
-_BARE = re.compile(rb"(?:[^\s,;&\"'<>(){}\[\]|`\\]|\\(?![nrtbfu\"'\\/])){1,4096}")
-_LINE = re.compile(rb"(?:[^\r\n\"'`\\]|\\(?![nrtu\"'\\/])){0,16384}")
+_BARE = re.compile(rb"(?:[^\s,;&\"'<>(){}\[\]|`\\]{1,4096}|\\(?![nrtbfu\"'\\/])){1,64}")
+_LINE = re.compile(rb"[^\r\n\"'`\\]{0,4096}(?:\\(?![nrtu\"'\\/])[^\r\n\"'`\\]{0,4096}){0,8}")
 _SCHEME = re.compile(rb"(?i)\s{0,9}([A-Za-z][A-Za-z0-9-]{1,30})\s{1,9}(?=\S)")
 _WORD = re.compile(rb"\S{1,16384}")
 _STOPS = re.compile("[，。；、）」』】”“’»！？]|です|입니다|となります|$")
@@ -48,7 +48,7 @@ _VARIABLE = re.compile(
 )
 _SNAKE = re.compile(r"^[a-z]+(?:_[a-z]+)+$")
 _SENTENCE = re.compile(rb"[ \t]+[A-Za-z0-9\x80-\xff]")
-_CLOSED = re.compile(rb"[\"'`](?=[,)\]};\s]|\Z)(?![\"'])")
+_CLOSED = re.compile(rb"[\"'`](?=[:,)\]};\s]|\Z)(?![\"'])")
 _PASSWORD_WORDS = ("pass", "pwd", "pw", "senha", "kennwort", "contrase", "wachtwoord", "mdp", "secret")
 _LINES = frozenset({"authorization", "cookie"})
 _WEAK = frozenset(["auth", "signature", "sig", "sid", "credentials", "clave", "parole", "passe", "jwt"])
@@ -218,6 +218,8 @@ def _after_scheme(data: bytes, start: int, end: int) -> Value | None:
     """An authorization's credentials; those of a digest have a rule of their own, for one part is secret."""
     scheme = _SCHEME.match(data, start, end)
     if scheme is None:
+        if b" " in data[start:end].strip():
+            return None
         text = data[start:end].decode("utf-8", "replace")
         enough = (
             len(text) >= 6 and (checks.digits(text) or len(text) >= 20) and not set(text) & set(" [](){}")
@@ -282,10 +284,8 @@ def _word(name: str, text: str, in_sentence: bool) -> bool:
     if not plausible(name, text) or (_VARIABLE.match(text) and not name.isupper()):
         return False
     if _IDENTIFIER.match(text) and len(text) < 24 and not (name.isupper() and "_" in text):
-        plain = (
-            for_password(name) and len(text) >= 8 and not in_sentence and text.lower() not in checks.COMMON
-        )
-        return plain and checks.not_placeholder(text)
+        plain = for_password(name) and text.isalpha() and len(text) >= 8 and not in_sentence
+        return plain and text.lower() not in checks.COMMON and checks.not_placeholder(text)
     return checks.password(text)
 
 
