@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import StatusCode, set_span_in_context
 
 from guardspan import evidence, semconv
+from guardspan.attributes import Evidence, put, put_failure, put_usage, sum_of
 from guardspan.content import Tally
 from guardspan.events import emit_evaluations
 from guardspan.pricing import Price, Usage
@@ -37,27 +37,11 @@ from guardspan.views import (
 )
 
 _CALL_KEY = otel_context.create_key("guardspan-call")
-_SUM_FIELDS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_creation_tokens",
-    "reasoning_tokens",
-)
-_USAGE_ATTRIBUTES = (
-    semconv.INPUT_TOKENS,
-    semconv.OUTPUT_TOKENS,
-    semconv.CACHE_READ_TOKENS,
-    semconv.CACHE_CREATION_TOKENS,
-    semconv.REASONING_TOKENS,
-)
 MAX_NAME = 64
-_ELIDED = re.compile(r", input_value=.{0,200}?, (?=input_type=)")
-"""A value as pydantic quotes it, its middle left out: half of a key could not be told for one."""
 
 _opening = Quietly("open a span")
 _writing = Quietly("write a span")
-_evidencing = Quietly("digest a failure's evidence")
+_evidencing = Quietly("describe a failure's evidence")
 _ending = Quietly("end a span")
 _hooking = Quietly("run a hook of the application's own")
 
@@ -130,8 +114,8 @@ class CallRecorder:
             semconv.STREAM: start.stream,
             **self.shared,
         }
-        _put(attributes, semconv.REQUEST_MODEL, start.request_model)
-        _put(attributes, semconv.CONTRACT_DIGEST, start.contract_digest)
+        put(attributes, semconv.REQUEST_MODEL, start.request_model)
+        put(attributes, semconv.CONTRACT_DIGEST, start.contract_digest)
         return attributes
 
     def iteration(self, stage: str) -> IterationRecorder | None:
@@ -199,18 +183,18 @@ class CallRecorder:
             content.capture(tally, name, value)
         content.capture(tally, semconv.OUTPUT_VALIDATED, result.output)
         failure = result.failure
-        usage = _sum(self._usages)
+        usage = sum_of(self._usages)
         attributes = self._identity(result)
-        _put_usage(attributes, usage)
-        _put(attributes, semconv.COST_USD, self._cost())
-        _put(attributes, semconv.COST_UNPRICED, self._unpriced or None)
-        _put_failure(attributes, failure)
+        put_usage(attributes, usage)
+        put(attributes, semconv.COST_USD, self._cost())
+        put(attributes, semconv.COST_UNPRICED, self._unpriced or None)
+        put_failure(attributes, failure)
         if failure is not None:
-            _put(attributes, semconv.FAILURE_DIGEST, self._failure_digest(tally, failure))
+            put(attributes, semconv.FAILURE_DIGEST, self._failure_digest(tally, failure))
         for name in result.failed_validators:
             self.failed_validators[name] = None
-        _put(attributes, semconv.VALIDATORS_FAILED, tuple(self.failed_validators) or None)
-        _put(attributes, semconv.STUCK, self._repeats.stuck or None)
+        put(attributes, semconv.VALIDATORS_FAILED, tuple(self.failed_validators) or None)
+        put(attributes, semconv.STUCK, self._repeats.stuck or None)
         self.span.set_attributes({**attributes, **tally.counts(), **tally.attributes})
         if result.status == semconv.ERROR or (result.status == semconv.FAIL and result.severe):
             self.span.set_status(StatusCode.ERROR, failure.error_type if failure else None)
@@ -218,19 +202,19 @@ class CallRecorder:
 
     def _identity(self, result: CallResult) -> dict[str, Any]:
         attributes: dict[str, Any] = {semconv.STATUS: result.status, semconv.ITERATIONS: self.iterations}
-        _put(attributes, semconv.GUARDRAILS_CALL_ID, result.library_call_id)
-        _put(attributes, semconv.REASKS_LIMIT, self.reasks_limit)
-        _put(attributes, semconv.LIMIT_REACHED, result.limit_reached or None)
-        _put(attributes, semconv.ABANDONED, result.abandoned or None)
-        _put(attributes, semconv.REQUEST_MODEL, self.request_model)
-        _put(attributes, semconv.SERVER_ADDRESS, result.server_address)
+        put(attributes, semconv.GUARDRAILS_CALL_ID, result.library_call_id)
+        put(attributes, semconv.REASKS_LIMIT, self.reasks_limit)
+        put(attributes, semconv.LIMIT_REACHED, result.limit_reached or None)
+        put(attributes, semconv.ABANDONED, result.abandoned or None)
+        put(attributes, semconv.REQUEST_MODEL, self.request_model)
+        put(attributes, semconv.SERVER_ADDRESS, result.server_address)
         return attributes
 
     def _failure_digest(self, tally: Tally, failure: Failure) -> str | None:
         """The last Iteration's digest; a Call that failed without an Iteration has one of its own words."""
         if self.last_digest is not None or self.iterations:
             return self.last_digest
-        found = _Evidence.of(self.telemetry, tally, failure)
+        found = Evidence.of(self.telemetry, tally, failure)
         return found.failure_digest if found else None
 
     def _cost(self) -> float | None:
@@ -281,8 +265,8 @@ class IterationRecorder:
             semconv.STREAM: call.start.stream,
             **call.shared,
         }
-        _put(attributes, semconv.REQUEST_MODEL, call.request_model)
-        _put(attributes, semconv.CONTRACT_DIGEST, call.start.contract_digest)
+        put(attributes, semconv.REQUEST_MODEL, call.request_model)
+        put(attributes, semconv.CONTRACT_DIGEST, call.start.contract_digest)
         self.span = call.telemetry.tracer.start_span("iteration", context=call.context, attributes=attributes)
         self.context: Context = set_span_in_context(self.span, call.context)
         self.recording = self.span.is_recording()
@@ -316,7 +300,7 @@ class IterationRecorder:
         call.last_failure = result.failure
         price = self._price()
         tally = Tally()
-        found = _Evidence.of(call.telemetry, tally, result.failure) if self.recording else None
+        found = Evidence.of(call.telemetry, tally, result.failure) if self.recording else None
         digest = found.failure_digest if found else None
         repeats = call.iteration_ended(self.response.usage, price, digest)
         if self.recording:
@@ -338,11 +322,11 @@ class IterationRecorder:
         result: IterationResult,
         price: Price | None,
         tally: Tally,
-        found: _Evidence | None,
+        found: Evidence | None,
         repeats: int,
     ) -> None:
         attributes = self._identity(result)
-        _put_usage(attributes, self.response.usage)
+        put_usage(attributes, self.response.usage)
         if price is not None:
             attributes[semconv.COST_USD] = price.usd
             attributes[semconv.COST_SOURCE] = price.source
@@ -365,31 +349,31 @@ class IterationRecorder:
             semconv.OUTCOME: "used" if result.status == semconv.PASS else "wasted",
         }
         if result.library_status != result.status:
-            _put(attributes, semconv.LIBRARY_STATUS, result.library_status)
-        _put(attributes, semconv.ABANDONED, result.abandoned or None)
-        _put(attributes, semconv.REASK_REASON, result.reask_reason)
-        _put(attributes, semconv.REQUEST_MODEL, self.call.request_model)
-        _put(attributes, semconv.RESPONSE_MODEL, response.model)
-        _put(attributes, semconv.PROVIDER_NAME, response.provider)
-        _put(attributes, semconv.RESPONSE_ID, response.response_id)
-        _put(attributes, semconv.FINISH_REASONS, response.finish_reasons or None)
+            put(attributes, semconv.LIBRARY_STATUS, result.library_status)
+        put(attributes, semconv.ABANDONED, result.abandoned or None)
+        put(attributes, semconv.REASK_REASON, result.reask_reason)
+        put(attributes, semconv.REQUEST_MODEL, self.call.request_model)
+        put(attributes, semconv.RESPONSE_MODEL, response.model)
+        put(attributes, semconv.PROVIDER_NAME, response.provider)
+        put(attributes, semconv.RESPONSE_ID, response.response_id)
+        put(attributes, semconv.FINISH_REASONS, response.finish_reasons or None)
         if self.call.telemetry.settings.genai_usage:
-            _put(attributes, semconv.GEN_AI_INPUT_TOKENS, response.usage.input_tokens)
-            _put(attributes, semconv.GEN_AI_OUTPUT_TOKENS, response.usage.output_tokens)
+            put(attributes, semconv.GEN_AI_INPUT_TOKENS, response.usage.input_tokens)
+            put(attributes, semconv.GEN_AI_OUTPUT_TOKENS, response.usage.output_tokens)
         return attributes
 
     def _put_failure(
-        self, attributes: dict[str, Any], result: IterationResult, found: _Evidence | None, repeats: int
+        self, attributes: dict[str, Any], result: IterationResult, found: Evidence | None, repeats: int
     ) -> None:
         failed = dict.fromkeys(v.name for v in result.validators if v.outcome == semconv.FAIL)
-        _put(attributes, semconv.VALIDATORS_FAILED, tuple(failed) or None)
-        _put_failure(attributes, result.failure, with_type=not result.handled)
+        put(attributes, semconv.VALIDATORS_FAILED, tuple(failed) or None)
+        put_failure(attributes, result.failure, with_type=not result.handled)
         if found is not None:
             attributes[semconv.FAILURE_DIGEST] = found.failure_digest
             attributes[semconv.FAILURE_REPEATS] = repeats
 
     def _capture(
-        self, tally: Tally, result: IterationResult, found: _Evidence | None, attributes: dict[str, Any]
+        self, tally: Tally, result: IterationResult, found: Evidence | None, attributes: dict[str, Any]
     ) -> None:
         content = self.call.telemetry.content
         if found is not None and found.text and content.mode != "off":
@@ -416,9 +400,9 @@ class IterationRecorder:
             semconv.VALIDATOR_RUNS: validator.runs,
             **self.call.shared,
         }
-        _put(attributes, semconv.VALIDATOR_ON_FAIL, validator.on_fail)
-        _put(attributes, semconv.VALIDATOR_OUTCOME, validator.outcome)
-        _put(attributes, semconv.ERROR_TYPE, validator.error_type)
+        put(attributes, semconv.VALIDATOR_ON_FAIL, validator.on_fail)
+        put(attributes, semconv.VALIDATOR_OUTCOME, validator.outcome)
+        put(attributes, semconv.ERROR_TYPE, validator.error_type)
         span = self.call.telemetry.tracer.start_span(
             f"validate {validator.name}"[: MAX_NAME + 9],
             context=self.context,
@@ -448,54 +432,3 @@ class IterationRecorder:
                 error_type=failure.error_type if failure else None,
             )
             hook(self.span, view)
-
-
-class _Evidence:
-    """The redacted words of one failure and their digest."""
-
-    __slots__ = ("failure_digest", "text")
-
-    def __init__(self, failure_class: str, parts: list[str]) -> None:
-        self.text = "\n".join(parts)
-        self.failure_digest = evidence.failure_digest(failure_class, parts)
-
-    @classmethod
-    def of(cls, telemetry: Telemetry, tally: Tally, failure: Failure | None) -> _Evidence | None:
-        """The failure's own words, redacted first: everything made of them is made of that text."""
-        if failure is None:
-            return None
-        parts = [telemetry.content.redact(tally, _ELIDED.sub(", ", part)) for part in failure.parts]
-        if any(part is None for part in parts):
-            return None
-        with _evidencing:
-            return cls(failure.failure_class, [part for part in parts if part is not None])
-        return None
-
-
-def _put(attributes: dict[str, Any], name: str, value: Any) -> None:
-    """Absent beats invented: a value that is not known is left out."""
-    if value is not None:
-        attributes[name] = value
-
-
-def _put_usage(attributes: dict[str, Any], usage: Usage) -> None:
-    for name, field_name in zip(_USAGE_ATTRIBUTES, _SUM_FIELDS, strict=True):
-        _put(attributes, name, getattr(usage, field_name))
-
-
-def _put_failure(attributes: dict[str, Any], failure: Failure | None, with_type: bool = True) -> None:
-    if failure is None:
-        return
-    attributes[semconv.FAILURE_CLASS] = failure.failure_class
-    _put(attributes, semconv.FAILURE_CAUSE, failure.cause)
-    if with_type:
-        _put(attributes, semconv.ERROR_TYPE, failure.error_type)
-
-
-def _sum(usages: list[Usage]) -> Usage:
-    """The sum of what is known; a count that no Iteration knows stays unknown."""
-    sums: dict[str, int | None] = {}
-    for field_name in _SUM_FIELDS:
-        known = [count for usage in usages if (count := getattr(usage, field_name)) is not None]
-        sums[field_name] = sum(known) if known else None
-    return Usage(**sums)
