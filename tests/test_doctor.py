@@ -42,6 +42,7 @@ PROBLEMS: dict[str, tuple[dict[str, str], str]] = {
     "a price table that is missing": ({"GUARDSPAN_PRICES": "missing.json"}, "GUARDSPAN_PRICES"),
     "no exporter": ({"OTEL_TRACES_EXPORTER": "none"}, "traces exporter"),
     "an unknown exporter": ({"OTEL_TRACES_EXPORTER": "guardspan_files"}, "traces exporter"),
+    "nothing is sampled": ({"OTEL_TRACES_SAMPLER": "always_off"}, "OTEL_TRACES_SAMPLER"),
     "the SDK switched off": ({"OTEL_SDK_DISABLED": "true"}, "OTEL_SDK_DISABLED"),
     "switched off by name": (
         {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "httpx, guardrails_ai"},
@@ -106,6 +107,22 @@ def test_a_folder_that_cannot_be_written(
     code, found = run(capsys)
     assert (code, found["traces exporter"]["level"]) == (0, "ok")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_package_that_is_missing_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The case that the doctor is for: the exporter is chosen and its extra is not installed."""
+
+    def missing(module: str) -> None:
+        raise ModuleNotFoundError(f"No module named {module!r}")
+
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "guardspan_file")
+    monkeypatch.setattr(doctor, "find_spec", missing)
+    code, found = run(capsys)
+    assert code == 1
+    assert found["traces exporter"]["mend"] == 'pip install "guardspan[files]"'
+    assert found["guardspan report"]["level"] == "note"
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["report", "--by", "colour"]])

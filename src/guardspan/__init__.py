@@ -20,7 +20,11 @@ __all__ = ["Settings", "instrument", "uninstrument"]
 
 
 def instrument(**options: Any) -> None:
-    """Instrument every supported library, now or when it is imported; again is harmless.
+    """Instrument every supported library, now or when it is imported.
+
+    Again, it does nothing without options; with some, as under ``opentelemetry-instrument``, they replace
+    those of before. Spans go to the tracer provider that the application or ``opentelemetry-instrument``
+    has set up; none is set up here.
 
     Args:
         options: ``tracer_provider``, ``meter_provider``, ``logger_provider`` (the global ones by default),
@@ -29,6 +33,7 @@ def instrument(**options: Any) -> None:
 
     Raises:
         pydantic.ValidationError: an option is no setting, or its value cannot be used.
+        TypeError: a hook cannot be called.
     """
     from guardspan.guardrails import GuardrailsInstrumentor
 

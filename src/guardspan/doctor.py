@@ -6,10 +6,12 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal
 
 from packaging.requirements import Requirement
@@ -57,6 +59,7 @@ def examine() -> Iterator[Finding]:
     """Look at the environment of this process; nothing is imported that the check itself does not need."""
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _own,
+        _report,
         _library,
         _settings,
         _prices,
@@ -76,6 +79,13 @@ def _own() -> Iterator[Finding]:
             yield Finding("ok", name, found)
         else:
             yield Finding("problem", name, f"not installed; {role} needs it", f"pip install {name}")
+
+
+def _report() -> Iterator[Finding]:
+    if _importable("rich") and _importable("pygal"):
+        yield Finding("ok", "guardspan report", "its packages are installed")
+    else:
+        yield Finding("note", "guardspan report", 'only --json, until pip install "guardspan[report]"')
 
 
 def _library() -> Iterator[Finding]:
@@ -136,22 +146,41 @@ def _exporters() -> Iterator[Finding]:
             yield Finding(
                 "problem", "traces exporter", f"{name} is not installed", "correct OTEL_TRACES_EXPORTER"
             )
+    if os.environ.get("OTEL_TRACES_SAMPLER") == "always_off":
+        mend = "unset OTEL_TRACES_SAMPLER"
+        yield Finding("problem", "OTEL_TRACES_SAMPLER", "always_off: nothing is recorded", mend)
     if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         yield Finding("problem", "OTEL_SDK_DISABLED", "true: nothing is recorded", "unset OTEL_SDK_DISABLED")
 
 
 def _file_exporter() -> Iterator[Finding]:
-    if find_spec("opentelemetry.exporter.otlp.json.file") is None:
+    if not _importable("opentelemetry.exporter.otlp.json.file"):
         mend = 'pip install "guardspan[files]"'
         yield Finding("problem", "traces exporter", "guardspan_file needs a package that is missing", mend)
         return
     folder = Settings.from_environment().dir
     existing = next((p for p in (folder, *folder.absolute().parents) if p.exists()), folder)
-    if existing.is_dir() and os.access(existing, os.W_OK):
+    if _writable(existing):
         yield Finding("ok", "traces exporter", f"guardspan_file, into {folder}")
     else:
         mend = "set GUARDSPAN_DIR to a folder that can be written"
         yield Finding("problem", "traces exporter", f"guardspan_file cannot write into {folder}", mend)
+
+
+def _importable(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it is missing
+        return False
+
+
+def _writable(folder: Path) -> bool:
+    """Whether a file can be made there, which permissions alone do not tell."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _guardrails_tracing() -> Iterator[Finding]:

@@ -234,7 +234,7 @@ class Pricer:
             try:
                 self._table = load_prices(prices_file)
             except PricesError as error:
-                _log.error("going on without the price table: %s", error)
+                _log.error("guardspan: going on without the price table: %s", error)
 
     def price(
         self,

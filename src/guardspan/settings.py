@@ -83,7 +83,7 @@ class Settings(BaseSettings):
             given["content"] = "redacted"
         faulty = environment_faults()
         for name, fault in faulty.items():
-            _log.error("%s %s; using the default", name, fault)
+            _log.error("guardspan: %s: %s; using the default", name, fault)
         defaults = {field: cls.model_fields[field].get_default() for field in map(_field_of, faulty)}
         return cls(**{**defaults, **given})
 

@@ -415,3 +415,31 @@ def test_a_guard_that_existed_before_is_followed_too(record: Callable[..., Recor
     recording = record()
     guard(Script(["fine"]).sync, messages=MESSAGES)
     assert recording.spans[-1].name == "guard early"
+
+
+def test_a_further_instrument_with_options_replaces_those_of_before(
+    record: Callable[..., Recording],
+) -> None:
+    """Also under `opentelemetry-instrument`, which has instrumented without any; without options it is idle."""
+    recording = record()
+    seen: list[Any] = []
+    guardspan.instrument()
+    guardspan.instrument(
+        tracer_provider=recording.tracer_provider,
+        content="off",
+        call_hook=lambda span, call: seen.append(call.status),
+    )
+    Guard(name="g").validate("fine")
+    (call,) = [span for span in recording.spans if span.name == "guard g"]
+    assert seen == ["pass"]
+    assert not [name for name in call.attributes or {} if name.startswith("guardspan.input.")]
+
+
+@pytest.mark.parametrize("options", [{"call_hook": "no function"}, {"content": "raw"}, {"contnt": "off"}])
+def test_a_bad_option_changes_nothing(record: Callable[..., Recording], options: dict[str, Any]) -> None:
+    """It raises, and what was in force stays."""
+    recording = record()
+    with pytest.raises((TypeError, ValueError)):
+        guardspan.instrument(**options)
+    Guard(name="g").validate("fine")
+    assert [span.name for span in recording.spans if span.name == "guard g"] == ["guard g"]

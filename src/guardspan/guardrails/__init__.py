@@ -50,13 +50,19 @@ class GuardrailsInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     def instrument(self, **kwargs: Any) -> None:
         """Instrument now, or when the library is imported. Never raises over the library.
 
+        Again, it does nothing without keywords; with some, they replace those of before.
+
         Raises:
             pydantic.ValidationError: a keyword is no setting, or its value cannot be used.
+            TypeError: a hook cannot be called.
         """
+        options = {name: value for name, value in kwargs.items() if name not in _BASE_KEYWORDS}
+        _check(options)
         if self.is_instrumented_by_opentelemetry:
-            return
-        kwargs.pop("raise_exception_on_conflict", None)
-        super().instrument(**{**kwargs, "skip_dep_check": True})
+            if not options:
+                return
+            self.uninstrument()
+        super().instrument(**options, skip_dep_check=True)
 
     def uninstrument(self, **kwargs: Any) -> None:
         """Put every patched object back; nothing to do when not instrumented."""
@@ -65,8 +71,6 @@ class GuardrailsInstrumentor(BaseInstrumentor):  # type: ignore[misc]
 
     def _instrument(self, **kwargs: Any) -> None:
         self._options = kwargs
-        if any(name not in _PROVIDERS_AND_HOOKS for name in kwargs):
-            _settings_of(kwargs)  # a keyword that cannot be used is told to its author at once
         self._generation += 1
         generation = self._generation
         if "guardrails" in sys.modules:
@@ -108,7 +112,19 @@ class GuardrailsInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         self._patches = self._telemetry = None
 
 
+_BASE_KEYWORDS = ("skip_dep_check", "raise_exception_on_conflict")
+_HOOKS = ("call_hook", "iteration_hook")
 _PROVIDERS_AND_HOOKS = ("tracer_provider", "meter_provider", "logger_provider", "call_hook", "iteration_hook")
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Tell a keyword that cannot be used to its author at once."""
+    for name in _HOOKS:
+        hook = options.get(name)
+        if hook is not None and not callable(hook):
+            raise TypeError(f"{name} must be callable, not {type(hook).__name__}")
+    if any(name not in _PROVIDERS_AND_HOOKS for name in options):
+        _settings_of(options)
 
 
 def _settings_of(options: dict[str, Any]) -> Any:
@@ -130,5 +146,7 @@ def _supported() -> bool:
     with contextlib.suppress(InvalidVersion):  # newer releases of packaging answer no instead
         if found is None or Requirement(SUPPORTED).specifier.contains(found, prereleases=True):
             return True
-    _log.warning("guardrails-ai %s is not instrumented: the supported range is %s", found, SUPPORTED)
+    _log.warning(
+        "guardspan: guardrails-ai %s is not instrumented: the supported range is %s", found, SUPPORTED
+    )
     return False

@@ -299,7 +299,7 @@ class Scan:
     def _of_key(self, value: Value | None, otherwise: int, quote: bytes = b"") -> tuple[list[Finding], int]:
         if value is None:
             return [], otherwise
-        return [self._place(value.start, value.end, KEY_RULE, f"the value of {KEY_RULE!r}", quote)], value.end
+        return [self._place(value.start, value.end, KEY_RULE, "its key's name says so", quote)], value.end
 
     def _quote_for_number(self, start: int, end: int) -> bytes:
         """The quote that a mark needs in the place of a number that is the value of a key in JSON."""
