@@ -420,7 +420,7 @@ def test_a_guard_that_existed_before_is_followed_too(record: Callable[..., Recor
 def test_a_further_instrument_with_options_replaces_those_of_before(
     record: Callable[..., Recording],
 ) -> None:
-    """Also under `opentelemetry-instrument`, which has instrumented without any; without options it is idle."""
+    """Also under `opentelemetry-instrument`, which has instrumented without any; without options, no."""
     recording = record()
     seen: list[Any] = []
     guardspan.instrument()
