@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import functools
 import inspect
 import io
 import logging
 import re
-import ssl
 import types
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -60,10 +58,6 @@ class Usages(dict[str, tuple[list[str], Scenario]]):
             return function
 
         return keep
-
-
-one_ssl_context = functools.cache(ssl.create_default_context)
-"""Every guard makes two HTTP clients, and reading the certificates for each takes longer than most tests."""
 
 
 class App:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import ssl
 import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +14,6 @@ from typing import Any
 
 import litellm
 import pytest
-from application import one_ssl_context
 from guardrails import AsyncGuard, Guard, Validator, register_validator
 from guardrails.validator_base import FailResult, PassResult
 from kit import MESSAGES, NoBad, Script
@@ -25,12 +23,6 @@ from spans import by_kind, tree
 
 THREADS, CALLS, TASKS = 16, 12, 100
 USAGE = "guardspan.usage."
-
-
-@pytest.fixture(autouse=True)
-def quick_guards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Certificates are read once and not for each guard."""
-    monkeypatch.setattr(ssl, "create_default_context", one_ssl_context)
 
 
 @register_validator("tests/looks-up", data_type="string")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import gc
 import logging
-import ssl
 import warnings
 from collections.abc import Callable
 
 import pytest
-from application import App, one_ssl_context
+from application import App
 from guardrails import Guard
 from guardrails.settings import settings
 from kit import NoBad, Unfixable
@@ -29,8 +28,7 @@ from guardspan import safety
 
 @pytest.fixture(autouse=True)
 def own_records(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Certificates are read once; our log tells everything, also what it told before."""
-    monkeypatch.setattr(ssl, "create_default_context", one_ssl_context)
+    """Our log tells everything, also what it told before."""
     monkeypatch.setattr(safety, "_reported", set())
     caplog.set_level(logging.DEBUG, logger="guardspan")
 

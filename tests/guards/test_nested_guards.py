@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from application import one_ssl_context
 from guardrails import AsyncGuard, Guard, Validator, register_validator
 from guardrails.validator_base import FailResult, PassResult
 from kit import MESSAGES, NoBad, Stream
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from recording import Recording
-
-
-@pytest.fixture(autouse=True)
-def quick_guards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Certificates are read once and not for each guard."""
-    monkeypatch.setattr(ssl, "create_default_context", one_ssl_context)
 
 
 def inner(kind: Any = Guard, name: str = "inner") -> Any:

@@ -13,7 +13,6 @@ import contextvars
 import gc
 import inspect
 import random
-import ssl
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -30,7 +29,6 @@ from application import (
     first_difference,
     history,
     observe,
-    one_ssl_context,
     put_away,
 )
 from guardrails import AsyncGuard, Guard
@@ -73,12 +71,6 @@ STREAMS: dict[str, tuple[Any, ...]] = {
     "no Exception": ("one. ", "two. ", Odd("odd")),
     "StopIteration": ("one. ", StopIteration("done")),
 }
-
-
-@pytest.fixture(autouse=True)
-def quick_guards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Certificates are read once and not for each guard."""
-    monkeypatch.setattr(ssl, "create_default_context", one_ssl_context)
 
 
 @pytest.fixture(params=["sync", "async"])
