@@ -8,19 +8,22 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 from guardrails import AsyncGuard, Guard
 from guardrails.settings import settings
+from packaging.version import Version
 from recording import Recording
 from spans import by_kind, everything
 
 from guardspan import semconv
 
 SECRET = "sk-proj-" + "a1B2" * 12
-# Before 0.8 a server is a setting for all guards, and its client tells less of a failure.
-OLD = "use_server" not in inspect.signature(Guard.__init__).parameters
+# Before 0.8 a server is a setting for all guards; before 0.10 its client tells less of a failure.
+FOR_ALL = "use_server" not in inspect.signature(Guard.__init__).parameters
+OLD = Version(version("guardrails-ai")) < Version("0.10")
 PASSED = {"callId": "7", "validatedOutput": "fine", "validationPassed": True, "rawLlmOutput": "fine"}
 FAILED = {
     **PASSED,
@@ -82,7 +85,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server, whose histories nobody asks for."""
     monkeypatch.setenv("GUARD_HISTORY_ENABLED", "false")
-    if OLD:
+    if FOR_ALL:
         monkeypatch.setattr(settings, "use_server", True)
     running = Server()
     yield running
@@ -91,7 +94,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def guard(kind: type, server: Server) -> Any:
     """A guard that runs on the server."""
-    chosen = {} if OLD else {"use_server": True}
+    chosen = {} if FOR_ALL else {"use_server": True}
     return kind(name="remote", base_url=server.url, api_key=SECRET, **chosen)
 
 

@@ -39,6 +39,8 @@ _NAMES = {
     "asked": semconv.REQUEST_MODEL,
     "model": semconv.RESPONSE_MODEL,
     "provider": semconv.PROVIDER_NAME,
+    "response_id": semconv.RESPONSE_ID,
+    "finish_reasons": semconv.FINISH_REASONS,
     "failure": semconv.FAILURE_CLASS,
     "failed": semconv.VALIDATORS_FAILED,
     "error": semconv.ERROR_TYPE,

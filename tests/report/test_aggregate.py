@@ -37,6 +37,7 @@ def test_all_figures(desk: Path) -> None:
         "cost_per_passed_call_usd": 0.21,
         "tokens": {"input": 545, "output": 133, "cache_read": 40, "cache_creation": None, "reasoning": 10},
         "unpriced": 1,
+        "without_tokens": 0,
         "llm_calls": 5,
         "reasked_calls": 2,
         "reask_rate": 0.4,
@@ -235,6 +236,29 @@ def test_quantiles_are_within_their_bound() -> None:
     assert made.mean == pytest.approx(sum(durations) / len(durations))
 
 
+@pytest.mark.parametrize(
+    ("durations", "p50", "p95"),
+    [
+        ([0.010] * 9 + [9.0], 0.010, 9.0),
+        ([0.0019, 0.0049, 0.0555], 0.0049, 0.0555),
+        ([1.0, 9.0], 1.0, 9.0),
+        ([1.0] * 19 + [9.0], 1.0, 1.0),
+        ([1.0] * 18 + [9.0] * 2, 1.0, 9.0),
+    ],
+)
+def test_quantiles_of_few_durations_are_of_the_nearest_rank(
+    durations: list[float], p50: float, p95: float
+) -> None:
+    """95 % of all take no longer than p95: one slow Call in ten is not hidden by nine quick ones."""
+    sketch = figures.Sketch()
+    for duration in durations:
+        sketch.add(duration)
+    made = sketch.durations()
+    assert made is not None
+    assert made.p50 == pytest.approx(p50, rel=0.025)
+    assert made.p95 == pytest.approx(p95, rel=0.025)
+
+
 def test_quantiles_of_one_duration_are_that_duration(folder: Path) -> None:
     """A report of a single Call tells no p95 that is not its own."""
     with writing(folder) as writer:
@@ -252,6 +276,60 @@ def test_slowest_guards_come_first(folder: Path) -> None:
         "middle",
         "quick",
     ]
+
+
+@pytest.mark.parametrize("by", ["name", "model", "team", "status"])
+@pytest.mark.parametrize(
+    ("entry", "attempt", "count"),
+    [
+        ("__call__", {}, 1),
+        ("run", {}, 1),
+        ("__call__", {"input": 0}, 0),
+        ("__call__", {"stage": "input"}, 0),
+        ("parse", {}, 0),
+        ("validate", {}, 0),
+        ("parse", {"stage": "reask"}, 1),
+        ("parse", {"model": "gpt-4o"}, 1),
+        ("parse", {"response_id": "r1"}, 1),
+        ("parse", {"finish_reasons": ["stop"]}, 1),
+        ("parse", {"asked": "gpt-4o"}, 0),
+        ("parse", {"stage": "input", "model": "gpt-4o"}, 0),
+        (None, {}, 0),
+    ],
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_rounds_without_token_counts_are_told(
+    folder: Path, tmp_path: Path, entry: str | None, attempt: dict[str, Any], count: int, by: Any, order: int
+) -> None:
+    """An Iteration that asked an LLM and tells no tokens is counted, whichever of its spans comes first."""
+    with writing(folder) as writer:
+        writer.write(Call("g", "a1", Attempt(**attempt), entry=entry))
+    lines = [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+    ordered = tmp_path / "ordered.jsonl"
+    ordered.write_text("\n".join(lines[::order]) + "\n")
+    report = report_of(ordered, by=by)
+    assert report.totals.without_tokens == count
+    assert sum(group.without_tokens for group in report.groups) == count
+
+
+def test_a_stuck_call_that_passed_tells_its_last_failure(folder: Path) -> None:
+    """Guardrails put fix values in place: the Call has no class of its own, its Iterations have."""
+    attempts = [Attempt("fail", failure=name) for name in ("parsing", "validation")]
+    with writing(folder) as writer:
+        writer.write(Call("g", "a1", *attempts, stuck=True, limit_reached=True))
+    (call,) = report_of(folder).stuck_calls
+    assert (call.status, call.failure_class, call.last_failure_class) == ("pass", None, "validation")
+    assert call.limit_reached is True
+
+
+def test_spans_of_one_id_in_two_traces_are_both_kept(folder: Path) -> None:
+    """Ids of spans are unique within a trace only."""
+    spans = [raw_span("call", number, status={"stringValue": "fail"}) for number in (1, 2)]
+    for span in spans:
+        span["spanId"] = f"{7:016x}"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(span_line(*spans))
+    assert len(report_of(folder).latest_failures) == 2
 
 
 def test_token_parts_above_their_whole_are_a_fault(folder: Path) -> None:

@@ -211,7 +211,7 @@ def test_an_output_that_lacks_characters_gets_others(desk: Path) -> None:
         check=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
-    assert "$0.6300" in done.stdout
+    assert "$0.630" in done.stdout
 
 
 def test_a_person_sees_a_progress_bar(desk: Path) -> None:

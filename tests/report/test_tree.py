@@ -64,7 +64,7 @@ def nested(folder: Path) -> Path:
 
 TREE = """
 guard outer  pass  2 Iterations · $0.0100 · 1 s
-re-asks used up
+re-asks used up, passed with fix values
 call bbbb0001
 trace TRACE
 Guardrails' call id 140001
@@ -110,6 +110,31 @@ def test_a_call_is_a_tree_of_its_steps(nested: Path, wanted: str) -> None:
 def test_the_beginning_of_an_id_is_enough(nested: Path) -> None:
     """A guard called within another one can be asked for by itself."""
     assert shown(nested, "cc")[0] == "guard inner  pass  1 Iteration · 200 ms"
+
+
+@pytest.mark.parametrize("width", range(40, 110, 5))
+def test_no_number_is_parted_from_its_unit(nested: Path, width: int) -> None:
+    """In a narrow terminal lines break between facts."""
+    lines = shown(nested, "bbbb0001", width)
+    for fact in ("2 Iterations", "1,200 in (200 from cache)", "30 out (10 reasoning)", "500 ms", "3 runs"):
+        assert any(fact in line for line in lines)
+    assert max(map(len, lines)) <= max(width, len("├── 1,200 in (200 from cache)"))
+
+
+@pytest.mark.parametrize("status", ["pass", "fail"])
+def test_used_up_reasks_of_a_call_that_passed(folder: Path, status: str) -> None:
+    """Fix values are told where they are what passed, and only there."""
+    with writing(folder) as writer:
+        writer.write(Call("g", "a1", Attempt("fail"), status=status, limit_reached=True))
+    told = "re-asks used up" + (", passed with fix values" if status == "pass" else "")
+    assert told in shown(folder, "a1")
+
+
+def test_a_check_that_raised_is_undecided(folder: Path) -> None:
+    """The tree has the word of the table of validators."""
+    with writing(folder) as writer:
+        writer.write(Call("g", "a1", Attempt("error", checks=[Check("TwoWords", None)])))
+    assert "TwoWords  undecided  1 ms" in shown(folder, "a1")[-1]
 
 
 def test_an_exact_id_is_preferred_to_one_that_begins_so(folder: Path) -> None:

@@ -97,11 +97,11 @@ def test_the_terminal_shows_the_figures(desk: Path) -> None:
     """Amounts, rates and rows as in the report."""
     printed = shown(report_of(desk))
     assert "2025-11-30 12:00 to 2025-12-01 12:01 UTC" in printed
-    assert re.search(r"spend +\$0\.6300", printed)
-    assert re.search(r"wasted +\$0\.2300 +36\.5\s%", printed)
-    assert re.search(r"per passed Call +\$0\.2100", printed)
+    assert re.search(r"spend +\$0\.630", printed)
+    assert re.search(r"wasted +\$0\.230 +36\.5\s%", printed)
+    assert re.search(r"per passed Call +\$0\.210", printed)
     assert re.search(r"re-asked +2 +40\.0\s%", printed)
-    assert row(printed, "refund")[:5] == ["refund", "2", "100\u202f%", "$0.6000", "$0.2000"]
+    assert row(printed, "refund")[:5] == ["refund", "2", "100\u202f%", "$0.600", "$0.200"]
     assert row(printed, "check")[3:5] == [text.NONE, text.NONE]
     assert row(printed, "ValidLength")[:4] == ["ValidLength", "1", "1", "100\u202f%"]
     assert row(printed, "own-model") == ["own-model", "local", "1"]
@@ -116,6 +116,101 @@ def test_no_line_is_wider_than_the_terminal(desk: Path, width: int, by: By) -> N
     assert max(map(len, printed.splitlines())) <= width
     if width >= 80:
         assert "…" not in "".join(line for line in printed.splitlines() if "$" in line)
+
+
+@pytest.fixture
+def many(folder: Path) -> Path:
+    """Guards with names of twenty characters, figures of every width, more failures than are listed."""
+    with writing(folder) as writer:
+        for n in range(14):
+            name = f"guard-with-name-{n:04}"
+            attempt = Attempt("fail", cost=0.0000123 * 7**n, input=10**n, failure="configuration")
+            lacking = Attempt("fail", stage="reask", failure="validation")
+            checks = Attempt(input=5, checks=[Check(f"Validator{n}", "fail", 0.0123)])
+            writer.write(Call(name, f"id{n:010}", attempt, lacking, cost=0.0000123 * 7**n, status="fail"))
+            writer.write(Call(name, f"ok{n:010}", checks, at=n, seconds=0.0123 * (n + 1)))
+    return folder
+
+
+@pytest.mark.parametrize("width", [44, 50, 60, 70, 80, 90, 110, 120, 150])
+def test_names_and_numbers_are_whole_in_narrow_terminals(many: Path, width: int) -> None:
+    """Columns that matter less make room for the names, and no number is cut at any width."""
+    printed = shown(report_of(many), width)
+    lines = printed.splitlines()
+    assert max(map(len, lines)) <= width
+    table = lines[next(n for n, line in enumerate(lines) if line.startswith("By name")) + 1 :][:16]
+    for n in range(14):
+        (line,) = [line for line in table if line.startswith(f"guard-with-name-{n:04} ")]
+        assert text.usd(0.0000123 * 7**n) in line
+    numbers = [line for line in lines if re.search(r"\d…", line)]
+    assert [line for line in numbers if "guard-" not in line] == []
+
+
+def test_columns_go_in_their_order(many: Path) -> None:
+    """p95 first, then the share re-asked, then what was wasted."""
+    heads = []
+    for width in (100, 90, 80, 70, 60, 50):
+        printed = shown(report_of(many), width)
+        line = printed.splitlines()[printed.splitlines().index("By name".ljust(width)) + 1]
+        heads.append(set(line.split()))
+    order = ["p95", "re-asked", "wasted", "$/passed"]
+    for found in heads:
+        gone = [head for head in order if head not in found]
+        assert gone == order[: len(gone)]
+    assert {"name", "Calls", "spend"} <= heads[-1] < heads[0]
+
+
+def test_what_is_missing_from_the_spend_stands_beside_it(many: Path) -> None:
+    """The cost per passed Call is a lower bound where Iterations have no price or no token counts."""
+    report = report_of(many)
+    assert (report.totals.unpriced, report.totals.without_tokens) == (14, 14)
+    printed = shown(report, 150)
+    assert re.search(r"per passed Call +\$[\d.,]+ +or more", printed)
+    assert re.search(r"without a price +14 ", printed)
+    assert re.search(r"without token counts +14 ", printed)
+    assert "≥ $" in printed
+    assert "≥ at least: Iterations without a price or token counts are missing" in printed
+
+
+def test_a_whole_spend_is_no_lower_bound(folder: Path) -> None:
+    """Nothing is missing: no mark says so."""
+    with writing(folder) as writer:
+        writer.write(Call("g", "a1", Attempt(cost=0.5, input=1)))
+    printed = shown(report_of(folder))
+    assert "or more" not in printed
+    assert "≥" not in printed
+
+
+def test_failures_that_are_not_listed_are_counted(many: Path) -> None:
+    """Ten are listed, as on the page, and the others are told."""
+    printed = shown(report_of(many), 120)
+    listed = printed[printed.index("Latest failures") :]
+    assert len(re.findall(r"^id\d{10}", listed, re.MULTILINE)) == 10
+    assert "and 4 more" in listed
+
+
+def test_a_stuck_call_that_passed_has_a_class(folder: Path) -> None:
+    """What its Iterations failed of, else that a fix made it pass."""
+    with writing(folder) as writer:
+        known = {"stuck": True, "limit_reached": True}
+        writer.write(Call("told", "a1", Attempt("fail", failure="validation"), **known))
+        writer.write(Call("untold", "a2", Attempt("fail"), **known))
+    report = report_of(folder)
+    printed = shown(report)
+    assert row(printed, "a1")[2:5] == ["told", "pass", "validation"]
+    assert row(printed, "a2")[2:5] == ["untold", "pass", "passed with a fix"]
+
+
+def test_the_header_tells_seconds_where_minutes_say_nothing(folder: Path, desk: Path) -> None:
+    """A run of some seconds, and a --since with seconds."""
+    since_ns = 1_764_504_005 * 10**9
+    assert "since 2025-11-30 12:00:05 UTC" in shown(report_of(desk, since_ns=since_ns), 120)
+    assert "since 2025-11-30 12:00 UTC" in shown(report_of(desk, since_ns=since_ns - 5 * 10**9), 120)
+    short = folder.parent / "short"
+    with writing(short) as writer:
+        writer.write(Call("g", "a1", at=1, seconds=2))
+    report = report_of(short)
+    assert "2025-11-30 12:00:01 to 2025-11-30 12:00:03 UTC" in shown(report)
 
 
 def test_colours_only_where_they_are_wanted(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,16 +272,16 @@ def test_the_page_shows_the_figures(desk: Path) -> None:
     page = html.render(report_of(desk))
     words = " ".join(Page(page).words)
     for figure in (
-        "$0.6300",
+        "$0.630",
         "36.5\u202f% of the spend",
-        "$0.2100",
+        "$0.210",
         "3 of 6",
         "2 of 5 with an LLM",
         "they cost $0.0300",
     ):
         assert figure in words
     assert page.count("<svg") == 5
-    for value in ("30 Nov: $0.4000", "refund: 2", "validation: 1", "ValidLength: 1", "input: 545"):
+    for value in ("30 Nov: $0.400", "refund: 2", "validation: 1", "ValidLength: 1", "input: 545"):
         assert f"<title>{value}</title>" in page
     for name in ("refund", "order", "check", "own-model", "bbbb0001"):
         assert name in words
@@ -229,6 +324,41 @@ def test_many_days_are_drawn_by_month(folder: Path, days: int, periods: int, las
     used_and_wasted = 2
     assert spend.count('class="bar"') == used_and_wasted * periods
     assert f"<title>{last}: $1.00</title>" in spend
+
+
+def test_the_first_day_drawn_has_data(folder: Path) -> None:
+    """No empty days before it: a phone shows the left end of the chart first."""
+    with writing(folder) as writer:
+        writer.write(Call("g", "a1", Attempt(cost=1.0)))
+    page = html.render(report_of(folder))
+    spend = page[page.index("Spend per day") : page.index("Calls by status")]
+    days = re.findall(r">(\d\d \w\w\w)<", spend)
+    assert days == ["30 Nov"]
+    bars = spend[spend.index('class="bar"') :]
+    assert re.findall(r"<title>(.*?)</title>", bars)[0] == "30 Nov: $1.00"
+
+
+def test_the_page_tells_what_is_missing_from_the_spend(many: Path) -> None:
+    """Beside the cost per passed Call, and in each row of which it is true."""
+    words = " ".join(Page(html.render(report_of(many))).words)
+    assert "at least; 14 Iterations without a price, 14 without token counts" in words
+    assert "≥\u00a0$" in words
+    assert "≥ at least" in words
+    assert "and 4 more" in words
+
+
+@pytest.mark.parametrize(
+    ("unpriced", "without_tokens", "words"),
+    [
+        (0, 0, ""),
+        (59, 0, "at least; 59 Iterations without a price"),
+        (0, 1, "at least; 1 Iteration without token counts"),
+        (1, 2, "at least; 1 Iteration without a price, 2 without token counts"),
+    ],
+)
+def test_words_for_what_is_missing(unpriced: int, without_tokens: int, words: str) -> None:
+    """Nothing is said where nothing is missing."""
+    assert text.missing(unpriced, without_tokens) == words
 
 
 def test_the_page_without_lxml_is_as_safe(attacked: Path, tmp_path: Path) -> None:
@@ -293,7 +423,10 @@ def test_faults_are_told_in_both_views(tmp_path: Path) -> None:
         (text.usd(1234.5), "$1,234.50"),
         (text.usd(0.0299), "$0.0299"),
         (text.usd(0.00123456), "$0.00123"),
-        (text.usd(0.0000004), "$0.0000004"),
+        (text.usd(0.0000004), "$0.000000400"),
+        (text.usd(0.095), "$0.0950"),
+        (text.usd(0.0005), "$0.000500"),
+        (text.usd(0.9999), "$1.00"),
         (text.usd(None), "\N{EN DASH}"),
         (text.percent(0), "0\u202f%"),
         (text.percent(1), "100\u202f%"),

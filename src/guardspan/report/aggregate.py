@@ -108,7 +108,13 @@ class _Joined:
     """Where the Call was counted; None until it comes."""
     model: str | None = None
     llm: bool = False
+    asked_llm: bool = False
+    """Whether the Call was entered where the library asks an LLM, not given a text."""
     reasked: bool = False
+    lacking: list[GroupSums | None] = field(default_factory=list)
+    """Groups of the Iterations without token counts that asked an LLM if the Call did; None: the Call's."""
+    last_failure: tuple[int, str] | None = None
+    """When its latest Iteration with a failure class began, and the class."""
     waiting: list[IterationSpan] = field(default_factory=list)
 
 
@@ -167,6 +173,21 @@ class Aggregator:
             sums = {"used": day.used, "wasted": day.wasted}.get(span.outcome or "", day.other)
             sums.add(span.cost_usd)
 
+    def _add_lacking(self, span: IterationSpan, joined: _Joined) -> None:
+        if span.may_lack_tokens and not span.lacks_tokens and len(joined.lacking) < _MAX_WAITING:
+            joined.lacking.append(None if self.by == "status" else self._groups[self._key(span)])
+            if joined.group is not None:
+                self._count_lacking(joined)
+
+    def _count_lacking(self, joined: _Joined) -> None:
+        """Count those that waited for their Call; it has come."""
+        if joined.asked_llm:
+            for group in joined.lacking:
+                for sums in (self._totals, group or joined.group):
+                    if sums is not None:
+                        sums.without_tokens += 1
+        joined.lacking = []
+
     def _add_to_group(self, span: IterationSpan, joined: _Joined | None) -> None:
         if self.by != "status":
             self._groups[self._key(span)].add_iteration(span)
@@ -181,6 +202,10 @@ class Aggregator:
 
     def _tell_call(self, span: IterationSpan, joined: _Joined) -> None:
         joined.model = span.model or joined.model
+        if span.failure_class is not None:
+            failure = span.start_ns, span.failure_class
+            joined.last_failure = max(joined.last_failure or failure, failure)
+        self._add_lacking(span, joined)
         reasked = span.stage == "reask"
         self._mark(joined, reasked or _asked_llm(span), reasked)
 
@@ -205,15 +230,17 @@ class Aggregator:
         for iteration in joined.waiting:
             group.add_iteration(iteration)
         joined.waiting = []
+        joined.asked_llm = span.entry is not None and span.entry not in _WITHOUT_LLM
+        self._count_lacking(joined)
         self._days[span.start_ns // _DAY_NS].calls += 1
         self._guards[span.name or UNKNOWN].add(span.seconds)
-        self._keep(span)
+        self._keep(span, joined)
 
-    def _keep(self, span: CallSpan) -> None:
+    def _keep(self, span: CallSpan, joined: _Joined) -> None:
         if span.stuck:
-            self._stuck.add(span.cost_usd or 0.0, span)
+            self._stuck.add(span.cost_usd or 0.0, span, joined)
         if span.status in (semconv.FAIL, semconv.ERROR):
-            self._failures.add(span.start_ns, span)
+            self._failures.add(span.start_ns, span, joined)
 
     def _key(self, span: CallSpan | IterationSpan, joined: _Joined | None = None) -> str:
         if self.by == "name":
@@ -259,8 +286,8 @@ class Aggregator:
             validators=self._made_validators(),
             days=self._made_days(),
             unpriced_models=self._made_unpriced(),
-            stuck_calls=[_summary(call) for call in self._stuck.spans()],
-            latest_failures=[_summary(call) for call in self._failures.spans()],
+            stuck_calls=self._stuck.summaries(),
+            latest_failures=self._failures.summaries(),
         )
 
     def _made_groups(self) -> list[Group]:
@@ -314,16 +341,18 @@ class _Top:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._heap: list[tuple[float, str, CallSpan]] = []
+        self._added = 0
+        self._heap: list[tuple[float, str, int, CallSpan, _Joined]] = []
 
-    def add(self, rank: float, call: CallSpan) -> None:
-        heapq.heappush(self._heap, (rank, call.span_id, call))
+    def add(self, rank: float, call: CallSpan, joined: _Joined) -> None:
+        self._added += 1
+        heapq.heappush(self._heap, (rank, call.span_id, self._added, call, joined))
         if len(self._heap) > self._most:
             heapq.heappop(self._heap)
 
-    def spans(self) -> list[CallSpan]:
+    def summaries(self) -> list[CallSummary]:
         """Highest rank first."""
-        return [call for _, _, call in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
+        return [_summary(call, joined) for *_, call, joined in sorted(self._heap, reverse=True)]
 
 
 def _asked_llm(span: IterationSpan) -> bool:
@@ -335,7 +364,7 @@ def _has_llm(span: CallSpan) -> bool:
     return span.request_model is not None or span.has_tokens or span.entry not in _WITHOUT_LLM
 
 
-def _summary(call: CallSpan) -> CallSummary:
+def _summary(call: CallSpan, joined: _Joined) -> CallSummary:
     return CallSummary(
         call_id=call.call_id,
         name=call.name or UNKNOWN,
@@ -344,6 +373,8 @@ def _summary(call: CallSpan) -> CallSummary:
         iterations=call.iterations,
         cost_usd=call.cost_usd,
         failure_class=call.failure_class,
+        last_failure_class=joined.last_failure[1] if joined.last_failure else None,
+        limit_reached=call.limit_reached,
         failed_validators=list(call.failed_validators),
         trace_id=call.trace_id,
     )

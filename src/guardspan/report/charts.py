@@ -10,12 +10,13 @@ import pygal
 from pygal.style import Style
 
 from guardspan.report import text
-from guardspan.report.model import Day, Figures, Report
+from guardspan.report.model import Day, Figures, Group, Report
 
 MAX_BARS = 10
-_MIN_DAYS = 7
+_MIN_BARS = 7
 _MAX_DAYS = 62
 _MAX_MONTHS = 36
+_LEAST_HEIGHT = 250
 _WIDE = 640
 _NARROW = 460
 _THIRD = 380
@@ -57,11 +58,15 @@ def spend_per_day(report: Report) -> str:
         return ""
     labels, columns = _by_day(days) if _span(days) <= _MAX_DAYS else _by_month(days)
     names = ("used", "wasted", "outcome unknown")
-    series = [
+    series: list[Series] = [
         (name, values) for name, values in zip(names, columns, strict=True) if any(values) or name != names[2]
     ]
-    chart = _chart(pygal.StackedBar, "Spend per day", _WIDE, 280, text.usd, _dollars)
-    chart.x_labels = labels
+    height = max(_bars_height(len(_most_called(report)), 1, True), _LEAST_HEIGHT)
+    chart = _chart(pygal.StackedBar, "Spend per day", _WIDE, height, text.usd, _dollars)
+    room = max(_MIN_BARS - len(labels), 0)
+    # One day's bar must not fill the chart: room for later days follows it.
+    chart.x_labels = [*labels, *[""] * room]
+    series = [(name, [*values, *[None] * room]) for name, values in series]
     every = -(-len(labels) // 8)
     chart.x_labels_major = labels[::every]
     chart.show_minor_x_labels = False
@@ -81,10 +86,10 @@ Columns = tuple[list[str], list[list[float]]]
 
 
 def _by_day(days: Sequence[Day]) -> Columns:
-    """Every day from the first to the last, those without spans as well; a week at least."""
+    """Every day from the first to the last, those without spans as well."""
     known = {day.day: day for day in days}
     last: date = max(day for day in known if day is not None)
-    dates = [last - timedelta(days=number) for number in reversed(range(max(_span(days), _MIN_DAYS)))]
+    dates = [last - timedelta(days=number) for number in reversed(range(_span(days)))]
     return _columns([(each.strftime("%d %b"), [known[each]] if each in known else []) for each in dates])
 
 
@@ -106,8 +111,7 @@ def _columns(periods: Sequence[tuple[str, Sequence[Day]]]) -> Columns:
 
 def statuses(report: Report) -> str:
     """Calls by status for each of the groups with most Calls, stacked. Empty without Calls."""
-    groups = sorted(report.groups, key=lambda group: -group.calls)[:MAX_BARS]
-    groups = [group for group in groups if group.calls]
+    groups = _most_called(report)
     if not groups:
         return ""
     fields = (
@@ -121,6 +125,11 @@ def statuses(report: Report) -> str:
     while len(series) > 3 and not any(series[-1][1]):
         series.pop()
     return _bars("Calls by status", [group.key for group in groups], series, stacked=True, width=_NARROW)
+
+
+def _most_called(report: Report) -> list[Group]:
+    groups = sorted(report.groups, key=lambda group: -group.calls)[:MAX_BARS]
+    return [group for group in groups if group.calls]
 
 
 def failure_classes(totals: Figures) -> str:
@@ -154,12 +163,16 @@ def _bars(
     kind = pygal.HorizontalStackedBar if stacked else pygal.HorizontalBar
     bars = 1 if stacked else len(series)
     legend = len(series) > 1
-    height = 44 + 30 * legend + len(labels) * (14 + 18 * bars)
+    height = _bars_height(len(labels), bars, legend)
     chart = _chart(kind, title, width, height, text.count, _whole)
     chart.show_legend = legend
     # pygal draws horizontal bars from the bottom up.
     chart.x_labels = [_label(label) for label in reversed(labels)]
     return _rendered(chart, [(name, list(reversed(values))) for name, values in series])
+
+
+def _bars_height(rows: int, bars: int, legend: bool) -> int:
+    return 44 + 30 * legend + rows * (14 + 18 * bars)
 
 
 def _whole(number: float) -> str:

@@ -52,7 +52,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="files or folders (default: GUARDSPAN_DIR or .guardspan)",
     )
     parser.add_argument(
-        "--since", type=_since, default=0, metavar="WHEN", help="30m, 24h, 7d, 2w, or an ISO date (UTC)"
+        "--since",
+        type=_since,
+        default=0,
+        metavar="WHEN",
+        help="30m, 24h, 7d, 2w, or an ISO date or time (UTC)",
     )
     parser.add_argument(
         "--by",

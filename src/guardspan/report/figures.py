@@ -74,12 +74,13 @@ class Sketch:
         self.longest = max(self.longest, seconds)
         self.shortest = min(self.shortest, seconds)
 
-    def _quantile(self, share: float) -> float:
-        rank = share * (self.count - 1)
+    def _quantile(self, percent: int) -> float:
+        """By nearest rank: the least duration that so many per cent of all do not exceed."""
+        rank = -(-percent * self.count // 100)
         seen = 0
         for bucket in sorted(self._buckets):
             seen += self._buckets[bucket]
-            if seen > rank:
+            if seen >= rank:
                 middle = math.exp((bucket - 0.5) * _GROWTH)
                 return min(max(middle, self.shortest), self.longest)
         return self.longest
@@ -89,7 +90,7 @@ class Sketch:
         if not self.count:
             return None
         return Durations(
-            mean=self.total / self.count, p50=self._quantile(0.5), p95=self._quantile(0.95), max=self.longest
+            mean=self.total / self.count, p50=self._quantile(50), p95=self._quantile(95), max=self.longest
         )
 
 
@@ -142,6 +143,7 @@ class GroupSums:
     iterations: int = 0
     unpriced: int = 0
     unpriced_wasted: int = 0
+    without_tokens: int = 0
     llm_calls: int = 0
     reasked_calls: int = 0
     limit_reached: int = 0
@@ -182,6 +184,7 @@ class GroupSums:
         elif iteration.has_tokens:
             self.unpriced += 1
             self.unpriced_wasted += wasted
+        self.without_tokens += iteration.lacks_tokens
         self._add_common(iteration, 0)
         return self.tokens.add(iteration)
 
@@ -211,6 +214,7 @@ class GroupSums:
             cost_per_passed_call_usd=self.spend.by(self.statuses.get("passed", 0)),
             tokens=self.tokens.tokens(),
             unpriced=self.unpriced,
+            without_tokens=self.without_tokens,
             llm_calls=self.llm_calls,
             reasked_calls=self.reasked_calls,
             reask_rate=self.reasked_calls / self.llm_calls if self.llm_calls else None,

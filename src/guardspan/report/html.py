@@ -17,6 +17,7 @@ from guardspan.report.model import CallSummary, Durations, Figures, Report
 
 MAX_ROWS = 100
 _ID_LENGTH = 12
+_OFTEN_NOTHING = {"Failed", "Error", "Unpriced", "No tokens", "Stuck", "Limit", "Abandoned"}
 
 Rows = list[list[Content]]
 
@@ -57,9 +58,9 @@ def _facts(report: Report) -> list[Element]:
         f"{text.plural(sources.files, 'file')}, {text.size(sources.bytes)}",
     ]
     if report.first is not None:
-        facts.insert(0, f"{text.moment(report.first)} to {text.moment(report.last)} UTC")
+        facts.insert(0, text.period(report.first, report.last or report.first))
     if report.since is not None:
-        facts.append(f"since {text.moment(report.since)} UTC")
+        facts.append(text.since(report.since))
     return [element("li", fact) for fact in facts]
 
 
@@ -86,17 +87,26 @@ def _body(report: Report) -> str:
             _chart(
                 "Failures by validator", "validator", charts.failed_validators(report), "No check failed."
             ),
-            _chart("Tokens by type", "tokens", charts.tokens(totals), "No Iteration told its tokens."),
+            _tokens(totals),
             "</div>",
             html(*_tables(report)),
         ]
     )
 
 
-def _chart(title: str, classes: str, svg: str, otherwise: str) -> str:
+def _tokens(totals: Figures) -> str:
+    """The chart with its figures below."""
+    named = totals.tokens.named()
+    total = text.total(*(number for _, number in named))
+    rows: Rows = [[name, text.count(number), text.share(number, total)] for name, number in named]
+    below = html(table(["Type", "Tokens", "Share"], rows)) if total else ""
+    return _chart("Tokens by type", "tokens", charts.tokens(totals), "No Iteration told its tokens.", below)
+
+
+def _chart(title: str, classes: str, svg: str, otherwise: str, below: str = "") -> str:
     """Only what the charting library made is put in as it is; it escapes its labels itself."""
     body = f'<div class="drawing">{svg}</div>' if svg else html(element("p", otherwise, classes="quiet"))
-    return f'<section class="panel chart {classes}">{html(element("h2", title))}{body}</section>'
+    return f'<section class="panel chart {classes}">{html(element("h2", title))}{body}{below}</section>'
 
 
 def _cards(report: Report) -> Element:
@@ -111,17 +121,15 @@ def _cards(report: Report) -> Element:
         _card(
             "Cost per passed Call",
             text.usd(totals.cost_per_passed_call_usd),
-            "all spend by Calls that passed",
+            text.missing(totals.unpriced, totals.without_tokens) or "all spend by Calls that passed",
         ),
         _card("Calls passed", text.share(passed, totals.calls), f"{passed:,} of {totals.calls:,}"),
-        _card(
-            "Re-asked",
-            text.percent(totals.reask_rate),
-            f"{totals.reasked_calls:,} of {totals.llm_calls:,} with an LLM",
-        ),
+        _card("Re-asked", text.percent(totals.reask_rate), _reasked(totals)),
         _card("Tokens", text.short_count(tokens), "of all types"),
         _card("Stuck Calls", text.count(totals.stuck), _costing(totals)),
         _card("Without a price", text.count(totals.unpriced), "Iterations missing from the spend"),
+        _card("Without token counts", text.count(totals.without_tokens), "Iterations that asked an LLM"),
+        _card("Re-asks used up", text.count(totals.limit_reached), "Calls without an accepted answer"),
     ]
     return element("div", *cards, classes="cards")
 
@@ -159,10 +167,12 @@ def _tables(report: Report) -> list[Element]:
     panels.append(element("div", *halves, classes="grid halves"))
     if report.stuck_calls:
         note = "The same failure three or more times in a row: re-asking did not help."
-        panels.append(_calls("Stuck Calls", note, report.stuck_calls))
+        panels.append(_calls("Stuck Calls", note, report.stuck_calls, report.totals.stuck))
     if report.latest_failures:
         note = "guardspan report --call ID shows one as a tree."
-        panels.append(_calls("Latest failures", note, report.latest_failures))
+        statuses = report.totals.statuses
+        failed = statuses.failed + statuses.error
+        panels.append(_calls("Latest failures", note, report.latest_failures, failed))
     return panels
 
 
@@ -172,39 +182,51 @@ def _panel(title: str, note: str, *contents: Content) -> Element:
 
 
 def _groups(report: Report) -> Element:
-    heads = [
-        report.by.capitalize(), "Calls", "Passed", "Failed", "Error", "Spend", "Wasted", "$ / passed",
-        "Re-asked", "Tokens in", "Tokens out", "Unpriced", "Stuck", "Limit", "Abandoned", "p95",
-    ]  # fmt: skip
-    rows: Rows = [[_name(group.key), *_group_cells(group)] for group in report.groups[:MAX_ROWS]]
+    """Columns in which every row has 0 are left out: there is little room."""
+    groups = report.groups[:MAX_ROWS]
+    cells = [_group_cells(group) for group in groups]
+    shown = [
+        head
+        for head in (cells[0] if cells else {})
+        if head not in _OFTEN_NOTHING or any(row[head] != "0" for row in cells)
+    ]
+    rows: Rows = [
+        [_name(group.key), *(row[head] for head in shown)] for group, row in zip(groups, cells, strict=True)
+    ]
     rest = len(report.groups) - len(rows)
-    note = f"{rest:,} more are in the output of --json." if rest > 0 else ""
-    return _panel(f"By {report.by}", note, table(heads, rows))
+    notes = [f"{rest:,} more are in the output of --json."] if rest > 0 else []
+    if any(map(text.at_least, groups)):
+        notes.append("≥ at least: Iterations without a price or token counts are missing.")
+    panel = _panel(f"By {report.by}", " ".join(notes), table([report.by.capitalize(), *shown], rows))
+    panel.set("class", "panel groups")
+    return panel
 
 
 def _name(name: str) -> Element:
     return element("span", name, title=name, classes="foreign")
 
 
-def _group_cells(group: Figures) -> list[str]:
+def _group_cells(group: Figures) -> dict[str, str]:
     tokens, statuses, durations = group.tokens, group.statuses, group.durations
-    return [
-        text.count(group.calls),
-        text.share(statuses.passed, group.calls),
-        text.count(statuses.failed),
-        text.count(statuses.error),
-        text.usd(group.spend_usd),
-        text.usd(group.wasted_usd),
-        text.usd(group.cost_per_passed_call_usd),
-        text.percent(group.reask_rate),
-        text.short_count(text.total(tokens.input, tokens.cache_read, tokens.cache_creation)),
-        text.short_count(text.total(tokens.output, tokens.reasoning)),
-        text.count(group.unpriced),
-        text.count(group.stuck),
-        text.count(group.limit_reached),
-        text.count(group.abandoned),
-        text.seconds(durations.p95 if durations else None),
-    ]
+    inputs = text.total(tokens.input, tokens.cache_read, tokens.cache_creation)
+    return {
+        "Calls": text.count(group.calls),
+        "Passed": text.share(statuses.passed, group.calls),
+        "Failed": text.count(statuses.failed),
+        "Error": text.count(statuses.error),
+        "Spend": text.usd(group.spend_usd),
+        "Wasted": text.usd(group.wasted_usd),
+        "$ / passed": text.unbroken(text.at_least(group) + text.usd(group.cost_per_passed_call_usd)),
+        "Re-asked": text.percent(group.reask_rate),
+        "p95": text.seconds(durations.p95 if durations else None),
+        "Tokens in": text.short_count(inputs),
+        "Tokens out": text.short_count(text.total(tokens.output, tokens.reasoning)),
+        "Unpriced": text.count(group.unpriced),
+        "No tokens": text.count(group.without_tokens),
+        "Stuck": text.count(group.stuck),
+        "Limit": text.count(group.limit_reached),
+        "Abandoned": text.count(group.abandoned),
+    }
 
 
 def _durations(durations: Durations) -> list[str]:
@@ -243,9 +265,12 @@ def _unpriced(report: Report) -> Element:
     return _panel("Models without a price", note, table(["Model", "Provider", "Iterations"], rows, words=2))
 
 
-def _calls(title: str, note: str, calls: Sequence[CallSummary]) -> Element:
+def _calls(title: str, note: str, calls: Sequence[CallSummary], all_calls: int) -> Element:
     heads = ["Call", "Began (UTC)", "Name", "Status", "Class", "Failed validators", "Iterations", "Cost"]
-    return _panel(title, note, table(heads, [_call_cells(call) for call in calls], words=6))
+    contents: list[Content] = [table(heads, [_call_cells(call) for call in calls], words=6)]
+    if all_calls > len(calls):
+        contents.append(element("p", text.more(all_calls - len(calls)), classes="quiet rest"))
+    return _panel(title, note, *contents)
 
 
 def _call_cells(call: CallSummary) -> list[Content]:
@@ -254,7 +279,7 @@ def _call_cells(call: CallSummary) -> list[Content]:
         text.moment(call.started),
         _name(call.name),
         element("span", call.status, classes="badge " + call.status.replace(" ", "-")),
-        call.failure_class or text.NONE,
+        call.shown_class or text.NONE,
         ", ".join(call.failed_validators) or text.NONE,
         text.count(call.iterations),
         text.usd(call.cost_usd),

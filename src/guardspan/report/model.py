@@ -75,9 +75,14 @@ class Figures(BaseModel):
     iterations: int = Field(description="Iterations")
     spend_usd: float | None = Field(description="what the priced Iterations cost")
     wasted_usd: float | None = Field(description="the part of it on Iterations whose outcome is `wasted`")
-    cost_per_passed_call_usd: float | None = Field(description="`spend_usd` by the Calls that passed")
+    cost_per_passed_call_usd: float | None = Field(
+        description="`spend_usd` by the Calls that passed; too low if `unpriced` or `without_tokens` is not 0"
+    )
     tokens: Tokens = Field(description="tokens by type")
     unpriced: int = Field(description="Iterations that used tokens and have no price: missing from the spend")
+    without_tokens: int = Field(
+        description="Iterations that asked an LLM and have no token counts: missing from tokens and spend"
+    )
     llm_calls: int = Field(description="Calls that had an LLM to ask")
     reasked_calls: int = Field(description="Calls with at least one re-ask")
     reask_rate: float | None = Field(description="`reasked_calls` by `llm_calls`")
@@ -89,6 +94,11 @@ class Figures(BaseModel):
     redaction_failures: int = Field(description="values dropped because their redaction failed")
     durations: Durations | None = Field(description="of the Calls")
     failures: list[FailureCount] = Field(description="by class, most frequent first")
+
+    @property
+    def spend_is_partial(self) -> bool:
+        """Whether there is spend, and Iterations are known to be missing from it."""
+        return self.spend_usd is not None and bool(self.unpriced or self.without_tokens)
 
 
 class Group(Figures):
@@ -143,8 +153,19 @@ class CallSummary(BaseModel):
     iterations: int | None = Field(description="how many Iterations ran")
     cost_usd: float | None = Field(description="what it cost, by its own sum")
     failure_class: str | None = Field(description="why it failed")
+    last_failure_class: str | None = Field(description="class of its latest Iteration that has one")
+    limit_reached: bool | None = Field(
+        description="whether it used up its re-asks without an accepted answer"
+    )
     failed_validators: list[str] = Field(description="validators that failed in it, each once")
     trace_id: str = Field(description="its trace")
+
+    @property
+    def shown_class(self) -> str | None:
+        """The class for people: the Call's own, else what its Iterations failed of, else why it has none."""
+        if self.failure_class or self.last_failure_class:
+            return self.failure_class or self.last_failure_class
+        return "passed with a fix" if self.status == "pass" and self.limit_reached else None
 
 
 class Report(BaseModel):

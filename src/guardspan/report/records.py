@@ -114,6 +114,8 @@ class IterationSpan(Spent):
     outcome: str | None = None
     response_model: str | None = None
     provider: str | None = None
+    response_id: str | None = None
+    finish_reasons: tuple[str, ...] = ()
     failure_repeats: int | None = None
     evidence: str | None = None
 
@@ -121,6 +123,17 @@ class IterationSpan(Spent):
     def model(self) -> str | None:
         """The response's model, else the one asked for."""
         return self.response_model or self.request_model
+
+    @property
+    def may_lack_tokens(self) -> bool:
+        """Whether it has no token count though its stage is one that can ask an LLM."""
+        return self.stage in ("initial", "reask") and not self.has_tokens
+
+    @property
+    def lacks_tokens(self) -> bool:
+        """Whether it has no token count though it tells by itself that it asked an LLM."""
+        answered = self.response_model or self.response_id or self.finish_reasons
+        return self.may_lack_tokens and (self.stage == "reask" or bool(answered))
 
 
 @dataclass(slots=True)
@@ -242,6 +255,8 @@ _ITERATION: _Fields = {
     semconv.OUTCOME: ("outcome", _one_of("used", "wasted")),
     semconv.RESPONSE_MODEL: ("response_model", _name),
     semconv.PROVIDER_NAME: ("provider", _name),
+    semconv.RESPONSE_ID: ("response_id", _name),
+    semconv.FINISH_REASONS: ("finish_reasons", _names),
     semconv.FAILURE_REPEATS: ("failure_repeats", _count),
     semconv.EVIDENCE: ("evidence", _text(MAX_TEXT)),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
@@ -20,8 +21,15 @@ from guardspan.report.model import CallSummary, Figures, Report, Tokens
 
 MAX_ROWS = 15
 _FEW = 5
+_MOST_CALLS = 10
 _WIDE = 110
+_NARROW = 64
+_SLIM = 50
+_GAP = 4
+_BETWEEN = 2
 _ID_LENGTH = 12
+_KEY_WIDTH = 20
+"""A longer name is cut where there is no room; up to here other columns make room for it."""
 _STYLES = {"pass": "green", "fail": "yellow", "error": "red", "not run": "dim"}
 
 Row = tuple[str, str, str]
@@ -56,9 +64,9 @@ def _header(report: Report) -> RenderableType:
         f"{text.plural(sources.files, 'file')}, {text.size(sources.bytes)}",
     ]
     if report.first is not None:
-        facts.insert(0, f"{text.moment(report.first)} to {text.moment(report.last)} UTC")
+        facts.insert(0, text.period(report.first, report.last or report.first))
     if report.since is not None:
-        facts.append(f"since {text.moment(report.since)} UTC")
+        facts.append(text.since(report.since))
     return Group(Rule(Text("guardspan report", style="bold")), Text(" · ".join(facts), justify="center"), "")
 
 
@@ -73,6 +81,8 @@ def _key_figures(totals: Figures, width: int) -> Table:
         for _ in boxes:
             grid.add_column(ratio=1)
         grid.add_row(*boxes)
+    elif width < _NARROW:
+        grid.add_row(Group(boxes[0], "", boxes[1], "", boxes[2]))
     else:
         grid.add_column(ratio=1)
         grid.add_column(ratio=1)
@@ -83,8 +93,8 @@ def _key_figures(totals: Figures, width: int) -> Table:
 def _box(title: str, rows: Iterable[Row]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, expand=True, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(title, header_style="bold cyan")
-    table.add_column(justify="right")
-    table.add_column(justify="right", style="dim", min_width=6)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", style="dim", min_width=6, no_wrap=True)
     for row in rows:
         table.add_row(*row)
     return table
@@ -119,6 +129,8 @@ def _cost_rows(totals: Figures) -> list[Row]:
         ("wasted", text.usd(totals.wasted_usd), text.share(totals.wasted_usd, totals.spend_usd)),
         ("per passed Call", text.usd(totals.cost_per_passed_call_usd), ""),
     ]
+    if totals.spend_is_partial and totals.cost_per_passed_call_usd is not None:
+        rows[-1] = (*rows[-1][:2], "or more")
     if totals.stuck:
         rows.append(("on stuck Calls", text.usd(totals.stuck_usd), ""))
     rows.append(("Iterations", text.count(totals.iterations), ""))
@@ -126,6 +138,9 @@ def _cost_rows(totals: Figures) -> list[Row]:
         rows.append(
             ("without a price", text.count(totals.unpriced), text.share(totals.unpriced, totals.iterations))
         )
+    if totals.without_tokens:
+        share = text.share(totals.without_tokens, totals.iterations)
+        rows.append(("without token counts", text.count(totals.without_tokens), share))
     return rows
 
 
@@ -138,21 +153,26 @@ def _token_rows(tokens: Tokens) -> list[Row]:
 
 def _parts(report: Report, width: int) -> Iterable[RenderableType]:
     yield _groups(report, width)
-    yield from _side_by_side(list(_small_tables(report)), width)
+    yield from _side_by_side(list(_small_tables(report, width)), width)
+    totals = report.totals
     if report.stuck_calls:
-        yield _calls("Stuck Calls: the same failure three or more times in a row", report.stuck_calls, width)
+        title = "Stuck Calls: the same failure three or more times in a row"
+        yield from _calls(title, report.stuck_calls, totals.stuck, width)
     if report.latest_failures:
-        yield _calls("Latest failures", report.latest_failures, width)
+        failed = totals.statuses.failed + totals.statuses.error
+        yield from _calls("Latest failures", report.latest_failures, failed, width)
         yield Text("\nguardspan report --call ID shows a Call as a tree.", style="dim")
 
 
-def _small_tables(report: Report) -> Iterable[RenderableType]:
+def _small_tables(report: Report, width: int) -> Iterable[RenderableType]:
+    if width >= _WIDE:
+        width = (width - 2 * _GAP) // 2
     if report.totals.failures:
-        yield _failure_classes(report)
+        yield _failure_classes(report, width)
     if report.validators:
-        yield _validators(report)
+        yield _validators(report, width)
     if report.slowest_guards:
-        yield _slowest(report)
+        yield _slowest(report, width)
     if report.unpriced_models:
         yield _unpriced(report)
 
@@ -163,7 +183,7 @@ def _side_by_side(parts: Sequence[RenderableType], width: int) -> Iterable[Rende
         yield from parts
         return
     for start in range(0, len(parts), 2):
-        grid = Table.grid(expand=True, padding=(0, 4, 0, 0))
+        grid = Table.grid(expand=True, padding=(0, _GAP, 0, 0))
         grid.add_column(ratio=1)
         grid.add_column(ratio=1)
         grid.add_row(*parts[start : start + 2])
@@ -186,15 +206,48 @@ def _table(title: str, first: str, columns: Sequence[str], ratio: int | None = 1
     return table
 
 
+def _fitted(
+    title: str,
+    first: str,
+    heads: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[str]]],
+    width: int,
+    least_needed: Sequence[str],
+) -> Table:
+    """A table of names and figures, without as many of the least needed columns as there is no room for."""
+    needs = [
+        max([len(head), *(len(cells[n]) for _, cells in rows)]) + _BETWEEN for n, head in enumerate(heads)
+    ]
+    kept = _kept(dict(zip(heads, needs, strict=True)), [name for name, _ in rows], width, least_needed)
+    table = _table(title, first, kept)
+    for name, cells in rows:
+        table.add_row(foreign(name), *(cells[n] for n, head in enumerate(heads) if head in kept))
+    return table
+
+
+def _kept(needs: dict[str, int], names: Iterable[str], width: int, least_needed: Sequence[str]) -> list[str]:
+    """The columns for which there is room beside the names."""
+    kept = dict(needs)
+    room = width - min(max(cell_len(text.plain(name)) for name in names), _KEY_WIDTH)
+    for head in least_needed:
+        if sum(kept.values()) > room:
+            kept.pop(head, None)
+    return list(kept)
+
+
 def _groups(report: Report, width: int) -> RenderableType:
     wide = width >= _WIDE
-    columns = ["Calls", "passed", "spend", "wasted", "$/passed", "re-asked", "p95"]
+    heads = ["Calls", "passed", "spend", "wasted", "$/passed", "re-asked", "p95"]
     if wide:
-        columns += ["tokens in", "tokens out", "unpriced", "stuck"]
-    table = _table(f"By {report.by}", report.by, columns)
-    for group in report.groups[:MAX_ROWS]:
-        table.add_row(foreign(group.key), *_group_cells(group, wide))
-    return _with_rest(table, len(report.groups))
+        heads += ["tokens in", "tokens out", "unpriced", "stuck"]
+    least_needed = ("stuck", "tokens in", "tokens out", "p95", "re-asked", "wasted", "$/passed", "passed")
+    groups = report.groups[:MAX_ROWS]
+    rows = [(group.key, _group_cells(group, wide)) for group in groups]
+    table = _fitted(f"By {report.by}", report.by, heads, rows, width, ("unpriced", *least_needed))
+    parts: list[RenderableType] = [_with_rest(table, len(report.groups))]
+    if any(column.header == "$/passed" for column in table.columns) and any(map(text.at_least, groups)):
+        parts.append(Text("≥ at least: Iterations without a price or token counts are missing", style="dim"))
+    return Group(*parts)
 
 
 def _group_cells(group: Figures, wide: bool) -> list[str]:
@@ -203,7 +256,7 @@ def _group_cells(group: Figures, wide: bool) -> list[str]:
         text.share(group.statuses.passed, group.calls),
         text.usd(group.spend_usd),
         text.usd(group.wasted_usd),
-        text.usd(group.cost_per_passed_call_usd),
+        text.at_least(group) + text.usd(group.cost_per_passed_call_usd),
         text.percent(group.reask_rate),
         text.seconds(group.durations.p95 if group.durations else None),
     ]
@@ -222,33 +275,43 @@ def _with_rest(table: Table, rows: int) -> RenderableType:
     return Group(table, Text(f"and {rows - MAX_ROWS:,} more; --json has all of them", style="dim"))
 
 
-def _failure_classes(report: Report) -> RenderableType:
-    table = _table("Failures by class", "class", ["Iterations", "Calls that ended so"])
+def _failure_classes(report: Report, width: int) -> RenderableType:
+    calls = "Calls" if width < _SLIM else "Calls that ended so"
+    table = _table("Failures by class", "class", ["Iterations", calls])
     for entry in report.totals.failures[:MAX_ROWS]:
         table.add_row(foreign(entry.failure_class), text.count(entry.iterations), text.count(entry.calls))
     return _with_rest(table, len(report.totals.failures))
 
 
-def _validators(report: Report) -> RenderableType:
-    table = _table("Validators", "validator", ["checks", "failed", "rate", "undecided", "p95"])
-    for entry in report.validators[:MAX_ROWS]:
-        table.add_row(
-            foreign(entry.validator),
-            text.count(entry.checks),
-            text.count(entry.failed),
-            text.share(entry.failed, entry.checks),
-            text.count(entry.undecided),
-            text.seconds(entry.durations.p95),
+def _validators(report: Report, width: int) -> RenderableType:
+    heads = ["checks", "failed", "rate", "undecided", "p95"]
+    rows = [
+        (
+            entry.validator,
+            [
+                text.count(entry.checks),
+                text.count(entry.failed),
+                text.share(entry.failed, entry.checks),
+                text.count(entry.undecided),
+                text.seconds(entry.durations.p95),
+            ],
         )
+        for entry in report.validators[:MAX_ROWS]
+    ]
+    table = _fitted("Validators", "validator", heads, rows, width, ("p95", "undecided", "rate"))
     return _with_rest(table, len(report.validators))
 
 
-def _slowest(report: Report) -> RenderableType:
-    table = _table("Slowest guards", "name", ["Calls", "mean", "p50", "p95", "max"])
-    for guard in report.slowest_guards[:_FEW]:
-        durations = (guard.mean, guard.p50, guard.p95, guard.max)
-        table.add_row(foreign(guard.name), text.count(guard.calls), *map(text.seconds, durations))
-    return table
+def _slowest(report: Report, width: int) -> RenderableType:
+    heads = ["Calls", "mean", "p50", "p95", "max"]
+    rows = [
+        (
+            guard.name,
+            [text.count(guard.calls), *map(text.seconds, (guard.mean, guard.p50, guard.p95, guard.max))],
+        )
+        for guard in report.slowest_guards[:_FEW]
+    ]
+    return _fitted("Slowest guards", "name", heads, rows, width, ("mean", "p50", "max", "Calls"))
 
 
 def _unpriced(report: Report) -> RenderableType:
@@ -260,30 +323,51 @@ def _unpriced(report: Report) -> RenderableType:
     return table
 
 
-def _calls(title: str, calls: Sequence[CallSummary], width: int) -> RenderableType:
-    table = _table(title, "Call", ["began (UTC)", "name", "status", "class", "cost"], ratio=None)
-    for column in table.columns[2:4]:
-        column.justify = "left"
-    table.columns[2].ratio = 1
-    if width >= _WIDE:
-        table.add_column("failed validators", ratio=1, no_wrap=True, overflow="ellipsis")
-    for call in calls[:_FEW]:
-        table.add_row(*_call_cells(call, width))
+def _calls(title: str, calls: Sequence[CallSummary], all_calls: int, width: int) -> Iterable[RenderableType]:
+    shown = calls[:_MOST_CALLS]
+    cells = [_call_cells(call) for call in shown]
+    heads = list(cells[0])
+    needs = {head: max(len(head), *(cell_len(str(row[head])) for row in cells)) + _BETWEEN for head in heads}
+    if width < _WIDE:
+        needs.pop("failed validators")
+    needs["class"] = min(needs["class"], _KEY_WIDTH)
+    needs.pop("name")
+    names = [call.name for call in shown]
+    long, short = needs.pop("began (UTC)"), needs.pop("began")
+    kept = _kept({**needs, "began (UTC)": long}, names, width, ("began (UTC)",))
+    if "began (UTC)" not in kept:
+        kept = _kept({**needs, "began": short}, names, width, ("began", "class"))
+    table = _calls_table(title, [head for head in heads if head in (*kept, "name")])
+    for row in cells:
+        table.add_row(*(row[str(column.header)] for column in table.columns))
+    yield table
+    if all_calls > len(shown):
+        yield Text(text.more(all_calls - len(shown)), style="dim")
+
+
+def _calls_table(title: str, heads: Sequence[str]) -> Table:
+    table = _table(title, heads[0], heads[1:], ratio=None)
+    for column in table.columns:
+        if column.header in ("name", "status", "class", "failed validators"):
+            column.justify = "left"
+        if column.header in ("name", "failed validators"):
+            column.ratio, column.overflow = 1, "ellipsis"
+        if column.header == "class":
+            column.max_width, column.overflow = _KEY_WIDTH - 1, "ellipsis"
     return table
 
 
-def _call_cells(call: CallSummary, width: int) -> list[RenderableType]:
-    cells: list[RenderableType] = [
-        foreign((call.call_id or call.trace_id)[:_ID_LENGTH]),
-        text.moment(call.started),
-        foreign(call.name),
-        status_text(call.status),
-        foreign(call.failure_class or text.NONE),
-        text.usd(call.cost_usd),
-    ]
-    if width >= _WIDE:
-        cells.append(foreign(", ".join(call.failed_validators) or text.NONE))
-    return cells
+def _call_cells(call: CallSummary) -> dict[str, RenderableType]:
+    return {
+        "Call": foreign((call.call_id or call.trace_id)[:_ID_LENGTH]),
+        "began (UTC)": text.moment(call.started),
+        "began": text.moment(call.started)[5:],
+        "name": foreign(call.name),
+        "status": status_text(call.status),
+        "class": foreign(call.shown_class or text.NONE),
+        "cost": text.usd(call.cost_usd),
+        "failed validators": foreign(", ".join(call.failed_validators) or text.NONE),
+    }
 
 
 def _show_faults(report: Report, console: Console) -> None:

@@ -10,11 +10,16 @@ from __future__ import annotations
 import unicodedata
 from datetime import datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from guardspan.report.model import Figures
 
 NONE = "\N{EN DASH}"
 """What is not known."""
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _THIN = "\N{NARROW NO-BREAK SPACE}"
+_SPACE = "\N{NO-BREAK SPACE}"
 
 
 def plain(text: str) -> str:
@@ -37,17 +42,14 @@ def _shown(character: str) -> str:
 
 
 def usd(amount: float | None) -> str:
-    """Cents where they say enough, else two to four significant digits: $12.34, $0.00123, $0.000011."""
+    """Cents from a dollar on, below it three significant digits: $12.34, $0.0950, $0.000500."""
     if amount is None:
         return NONE
     if amount == 0:
         return "$0"
     if amount >= 1:
         return f"${amount:,.2f}"
-    if amount >= 0.01:
-        return f"${amount:.4f}"
-    digits = 3 if amount >= 0.0001 else 2
-    return f"${Decimal(f'{amount:.{digits}g}'):f}"
+    return f"${Decimal(f'{amount:.2e}'):f}"
 
 
 def count(number: int | None) -> str:
@@ -115,11 +117,50 @@ def size(amount: int) -> str:
     return f"{value:.3g}{_THIN}{unit}" if value < 1000 else f"{value:.0f}{_THIN}{unit}"
 
 
-def moment(time: datetime | None) -> str:
-    """Date and time to the minute; the zone is told once, in the header."""
-    return NONE if time is None else time.strftime("%Y-%m-%d %H:%M")
+def moment(time: datetime | None, to_second: bool = False) -> str:
+    """Date and time to the minute or the second; the zone is told once, in the header."""
+    return NONE if time is None else time.strftime("%Y-%m-%d %H:%M" + ":%S" * to_second)
+
+
+def period(first: datetime, last: datetime) -> str:
+    """From when to when; to the second where both lie within a minute."""
+    to_second = (last - first).total_seconds() < 60
+    return f"{moment(first, to_second)} to {moment(last, to_second)} UTC"
+
+
+def since(time: datetime) -> str:
+    """From when on; its seconds where it has some."""
+    return f"since {moment(time, bool(time.second))} UTC"
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:
     """``1 file``, ``2 files``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def unbroken(value: str) -> str:
+    """The text with no space at which a browser breaks lines."""
+    return value.replace(" ", _SPACE)
+
+
+def missing(unpriced: int, without_tokens: int) -> str:
+    """What is missing from the spend: ``at least; 59 Iterations without a price``; empty for nothing."""
+    parts = []
+    if unpriced:
+        parts.append(f"{plural(unpriced, 'Iteration')} without a price")
+    if without_tokens:
+        parts.append(f"{without_tokens:,} without token counts")
+    if without_tokens and not unpriced:
+        parts = [f"{plural(without_tokens, 'Iteration')} without token counts"]
+    return f"at least; {', '.join(parts)}" if parts else ""
+
+
+def at_least(figures: Figures) -> str:
+    """A mark before a cost per passed Call that is a lower bound; empty before others."""
+    known = figures.cost_per_passed_call_usd is not None
+    return "≥ " if known and figures.spend_is_partial else ""
+
+
+def more(cut: int) -> str:
+    """``and 3 more``; empty for none."""
+    return f"and {cut:,} more" if cut > 0 else ""

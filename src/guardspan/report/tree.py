@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
+from guardspan import semconv
 from guardspan.report import text
 from guardspan.report.aggregate import UNKNOWN, to_time
 from guardspan.report.reading import Progress, SpanFiles, parents
@@ -19,6 +21,8 @@ from guardspan.report.terminal import foreign, status_text
 
 MAX_LISTED = 20
 MAX_SPANS = 20_000
+UNDECIDED = "undecided"
+"""The outcome of a check that raised or never finished."""
 _MAX_EVIDENCE_LINES = 60
 _MAX_DEPTH = 100
 
@@ -166,20 +170,10 @@ def _label(span: Span) -> RenderableType:
 
 def _call_label(call: CallSpan) -> RenderableType:
     kind = "agent" if call.library == "pydantic_ai" else "guard"
-    head = _head(f"{kind} ", call.name, call.status)
     iterations = None if call.iterations is None else text.plural(call.iterations, "Iteration")
-    _facts(head, iterations, *_spent(call), text.seconds(call.seconds))
-    marks = [
-        name
-        for name, value in (
-            ("streaming", call.stream),
-            ("re-asks used up", call.limit_reached),
-            ("stuck", call.stuck),
-            ("abandoned", call.abandoned),
-        )
-        if value
-    ]
-    lines = [head, *_failure(call), _dim(", ".join(marks))]
+    facts = iterations, *_spent(call), text.seconds(call.seconds)
+    head = _Line(_head(f"{kind} ", call.name, call.status), facts)
+    lines: list[Text | _Line] = [head, *_failure(call), _dim(", ".join(_marks(call)))]
     for name, value in (
         ("call", call.call_id),
         ("trace", call.trace_id),
@@ -195,11 +189,25 @@ def _call_label(call: CallSpan) -> RenderableType:
     return _lines(lines)
 
 
+def _marks(call: CallSpan) -> list[str]:
+    """What is special about a Call. Guardrails passes fix values when the re-asks are used up."""
+    with_fix = "re-asks used up, passed with fix values"
+    marks = (
+        ("streaming", call.stream),
+        (with_fix if call.status == semconv.PASS else "re-asks used up", call.limit_reached),
+        ("stuck", call.stuck),
+        ("abandoned", call.abandoned),
+    )
+    return [name for name, value in marks if value]
+
+
 def _iteration_label(span: IterationSpan) -> RenderableType:
     index = "" if span.index is None else f" {span.index}"
-    head = _head(f"Iteration{index} ", span.stage, span.status)
-    _facts(head, span.model, *_spent(span), text.seconds(span.seconds))
-    lines = [head, *_failure(span)]
+    facts = span.model, *_spent(span), text.seconds(span.seconds)
+    lines: list[Text | _Line] = [
+        _Line(_head(f"Iteration{index} ", span.stage, span.status), facts),
+        *_failure(span),
+    ]
     if span.reask_reason:
         lines.append(_dim(f"asked again because of {span.reask_reason}"))
     if span.failure_repeats and span.failure_repeats > 1:
@@ -210,20 +218,35 @@ def _iteration_label(span: IterationSpan) -> RenderableType:
 
 
 def _validator_label(span: ValidatorSpan) -> RenderableType:
-    head = _head("", span.validator, span.outcome)
     on_fail = f"on fail: {span.on_fail}" if span.on_fail else None
     runs = text.plural(span.runs, "run") if span.runs and span.runs > 1 else None
-    _facts(head, span.path, on_fail, runs, text.seconds(span.seconds), span.error_type)
-    return head
+    facts = span.path, on_fail, runs, text.seconds(span.seconds), span.error_type
+    return _Line(_head("", span.validator, span.outcome or UNDECIDED), facts)
 
 
 def _head(kind: str, name: str | None, status: str | None) -> Text:
     return Text.assemble(kind, foreign(name or UNKNOWN, "bold"), "  ", status_text(status or UNKNOWN))
 
 
-def _facts(head: Text, *facts: str | None) -> None:
-    shown = [text.plain(fact) for fact in facts if fact]
-    head.append("  " + " · ".join(shown))
+class _Line:
+    """A head and facts. Lines break between facts only, so that no number is parted from its unit.
+
+    Rich breaks at no-break spaces as well.
+    """
+
+    def __init__(self, head: Text, facts: Iterable[str | None]) -> None:
+        self._head = head
+        self._facts = [text.plain(fact) for fact in facts if fact]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line, separator = self._head.copy(), "  "
+        for fact in self._facts:
+            if line.cell_len + cell_len(separator + fact) > options.max_width:
+                yield line
+                line, separator = Text(), "  "
+            line.append(separator + fact)
+            separator = " · "
+        yield line
 
 
 def _spent(span: Spent) -> list[str | None]:
@@ -256,8 +279,8 @@ def _dim(value: str) -> Text:
     return Text(text.plain(value), style="dim")
 
 
-def _lines(lines: Iterable[Text]) -> Group:
-    return Group(*(line for line in lines if line.plain))
+def _lines(lines: Iterable[Text | _Line]) -> Group:
+    return Group(*(line for line in lines if isinstance(line, _Line) or line.plain))
 
 
 def _evidence(evidence: str | None) -> list[RenderableType]:
