@@ -101,7 +101,7 @@ LIMIT_REACHED = _attribute(
     "guardspan.limit_reached",
     "C",
     "bool",
-    "all allowed re-asks were used and the last answer was not accepted",
+    "all allowed re-asks were used and the last answer failed; fix values may have taken its place",
 )
 ITERATION_INDEX = _attribute("guardspan.iteration.index", "I", "int", "zero-based")
 ITERATION_STAGE = _attribute(
