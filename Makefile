@@ -32,8 +32,8 @@ format: env      ## let ruff mend what it can
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-test-versions: env   ## the suite on the lowest and highest supported Guardrails, on every Python at hand
-	$(BIN)/python tests/versions.py
+test-versions: env   ## the suite on the lowest and highest supported Guardrails, on every Python at hand (PYTHONS=3.10,3.13: on these)
+	$(BIN)/python tests/versions.py $(if $(PYTHONS),--pythons $(PYTHONS))
 
 bench: env       ## bare against instrumented against the least possible work
 	$(BIN)/python -m bench
@@ -44,9 +44,12 @@ docs: env        ## write what is generated from the code: docs/emitted.md, docs
 picture: env     ## make docs/images/report.png from the demo's report (needs Chromium)
 	$(BIN)/python docs/picture.py
 
-lock: env        ## renew the pinned development environment
+lock: env        ## renew the pinned environments: development, and the lowest supported Guardrails
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.10 --generate-hashes --no-header \
 	    --extra all --extra instruments-any --group dev --group validators pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.10 --generate-hashes --no-header --no-annotate \
+	    --constraint requirements/guardrails-0.6.8.in --extra all --extra instruments-any --group dev \
+	    --group validators pyproject.toml -o requirements/guardrails-0.6.8.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.10 --generate-hashes --no-header \
 	    - -o requirements/uv.txt
 
