@@ -151,3 +151,22 @@ def test_clean_and_cut() -> None:
     shortened = cut("a" * 500, 100)
     assert len(shortened) <= 100
     assert "[cut, 500 characters]" in shortened
+
+
+@pytest.mark.parametrize("mode", ["shape", "redacted"])
+@pytest.mark.parametrize("element", [[], 1, 0.5, None, True, [[]]], ids=repr)
+def test_a_list_of_little_things_spends_the_budget(mode: Any, element: Any) -> None:
+    """Elements that write next to nothing count as well, so that the walk ends with the limit."""
+    seen = 0
+
+    class Counting(list[Any]):
+        def __iter__(self) -> Any:
+            nonlocal seen
+            for _ in range(100_000):
+                seen += 1
+                yield element
+
+    recorded, tally = capture(Content(mode, limit=400), Counting())
+    assert tally.failures == 0
+    assert recorded is not None
+    assert seen < 5_000

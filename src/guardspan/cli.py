@@ -31,7 +31,11 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 0, 1 for a finding, or 2 for input that cannot be used."""
     chosen = parser().parse_args(arguments)
-    code: int = chosen.run(chosen)
+    try:
+        code: int = chosen.run(chosen)
+    except OSError as error:
+        sys.stderr.write(f"guardspan {chosen.command}: cannot write the output: {error.strerror}\n")
+        return 2
     return code
 
 

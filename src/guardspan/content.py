@@ -29,6 +29,8 @@ _MARGIN = 4096
 """Characters kept beyond the limit while redacting, so that a secret on the edge is not cut in two."""
 _KEY_CHARACTERS = f"{string.ascii_letters}{string.digits}+/=_-.~:@%&?#"
 """What keys, tokens and addresses with credentials are written in."""
+_ELEMENT = 2
+"""Characters that an element of a list takes at least: without it, a list of empty lists would be free."""
 _MAX_DEPTH = 12
 _MAX_ITEMS = 64
 _MAX_EXACT_DIGITS = 6
@@ -191,6 +193,7 @@ class Content:
             if budget.spent:
                 shapes.append("… more")
                 break
+            budget.take(_ELEMENT)
             shapes.append(self._shape(value, budget, depth))
         return shapes
 
@@ -263,6 +266,7 @@ def _plain_sequence(values: Iterable[object], budget: _Budget, depth: int) -> li
         if budget.spent:
             plain.append("… more")
             break
+        budget.take(_ELEMENT)
         plain.append(_plain(value, budget, depth))
     return plain
 

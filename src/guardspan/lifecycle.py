@@ -91,6 +91,7 @@ class CallRecorder:
         self._costs: list[float] = []
         self._unpriced = 0
         self._repeats = evidence.Repeats()
+        self._input_repeats = evidence.Repeats()
         self._open_iteration: IterationRecorder | None = None
         parent = otel_context.get_current()
         self.shared = telemetry.baggage(parent)
@@ -101,6 +102,7 @@ class CallRecorder:
         self.recording = self.span.is_recording()
         self._ended = [False]
         self._handle = telemetry.activity.started(start.library, start.name)
+        telemetry.open_calls[id(self)] = self
 
     def _start_attributes(self) -> dict[str, Any]:
         start = self.start
@@ -132,8 +134,13 @@ class CallRecorder:
         """The Iteration that has begun and not ended, if any."""
         return self._open_iteration
 
-    def iteration_ended(self, usage: Usage, price: Price | None, failure_digest: str | None) -> int:
-        """Add an ended Iteration to the sums; returns how often its failure has now come in a row."""
+    def iteration_ended(
+        self, usage: Usage, price: Price | None, failure_digest: str | None, *, counted: bool = True
+    ) -> int:
+        """Add an ended Iteration to the sums; returns how often its failure has now come in a row.
+
+        The validation of a message (not ``counted``) lies between two answers and does not part their row.
+        """
         self._open_iteration = None
         self._usages.append(usage)
         if price is not None:
@@ -141,7 +148,7 @@ class CallRecorder:
         elif usage.any():
             self._unpriced += 1
         self.last_digest = failure_digest
-        return self._repeats.add(failure_digest)
+        return self._repeats.add(failure_digest) if counted else self._input_repeats.add(failure_digest)
 
     def end(self, result: CallResult) -> None:
         """End the span; only the first of several calls has an effect."""
@@ -149,6 +156,7 @@ class CallRecorder:
             self._ended.pop()
         except IndexError:
             return
+        self.telemetry.open_calls.pop(id(self), None)
         try:
             with _writing:
                 if self._open_iteration is not None:  # a fault of ours kept it from an end of its own
@@ -302,7 +310,8 @@ class IterationRecorder:
         tally = Tally()
         found = Evidence.of(call.telemetry, tally, result.failure) if self.recording else None
         digest = found.failure_digest if found else None
-        repeats = call.iteration_ended(self.response.usage, price, digest)
+        counted = self.stage != "input"
+        repeats = call.iteration_ended(self.response.usage, price, digest, counted=counted)
         if self.recording:
             self._write(result, price, tally, found, repeats)
 

@@ -129,6 +129,11 @@ class _Proxy(Forwarding):
         if getattr(wrapped, "gi_frame", None) is None and getattr(wrapped, "ag_frame", None) is None:
             self._self_end(error)
 
+    def _self_closed(self, running: str) -> None:
+        """A stream that is working refuses to be closed, and goes on."""
+        if not getattr(self.__wrapped__, running, False):
+            self._self_left()
+
     def _self_left(self) -> None:
         with _observing:
             self._self_observer.left()
@@ -183,7 +188,7 @@ class SyncStream(_Proxy):
             self.__wrapped__.close()
         finally:
             self._self_leave(token)
-            self._self_left()
+            self._self_closed("gi_running")
 
 
 class AsyncStream(_Proxy):
@@ -231,7 +236,7 @@ class AsyncStream(_Proxy):
             await self.__wrapped__.aclose()
         finally:
             self._self_leave(token)
-            self._self_left()
+            self._self_closed("ag_running")
 
 
 def observe(stream: Any, observer: StreamObserver) -> Generator[Any, Any, Any] | AsyncGenerator[Any, Any]:

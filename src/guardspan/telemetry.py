@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -51,6 +51,8 @@ class Telemetry:
     settings: Settings
     call_hook: CallHook | None = None
     iteration_hook: IterationHook | None = None
+    open_calls: dict[int, Any] = field(default_factory=dict)
+    """Recorders that have not ended, by id: what is still open when uninstrumenting ends then."""
 
     @classmethod
     def of(

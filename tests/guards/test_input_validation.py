@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from guardrails import AsyncGuard, Guard
-from kit import NoBad, Script, Stream
+from kit import NoBad, Script, Stream, Unfixable
 from recording import Recording
 
 TWO = [{"role": "system", "content": "fine"}, {"role": "user", "content": "bad"}]
@@ -110,3 +110,12 @@ def test_an_async_stream_whose_messages_are_blocked(recording: Recording) -> Non
     asyncio.run(main(source))
     assert source.calls == 0
     assert recording.tree() == CASES["exception"].replace("reasks.limit=1", "reasks.limit=0")
+
+
+def test_a_loop_is_stuck_though_messages_are_validated_in_between(recording: Recording) -> None:
+    """The validation of a message lies between two answers and does not part their row."""
+    guard = Guard(name="g").use(NoBad(on_fail="noop"), on="messages").use(Unfixable(on_fail="reask"))
+    guard(Script(["bad"]).sync, messages=TWO[:1], num_reasks=2)
+    assert "[fail] ! None" in recording.tree().split("\n")[0]
+    assert "stuck=True" in recording.tree()
+    assert "failure.repeats=3" in recording.tree()

@@ -7,6 +7,7 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
+import pydantic
 import pytest
 from guardrails import AsyncGuard, Guard
 from kit import MESSAGES, NoBad, Stream
@@ -14,6 +15,12 @@ from opentelemetry import trace
 from recording import Recording
 
 ERROR = "guardrails.errors.ValidationError"
+
+
+class Answer(pydantic.BaseModel):
+    """A schema."""
+
+    text: str
 
 
 def read(flavour: str, chunks: list[Any], on_fail: Any, most: int | None = None) -> list[Any]:
@@ -193,3 +200,29 @@ def test_a_failure_before_a_stream_was_left_is_a_failure(recording: Recording) -
     next(stream)
     stream.close()
     assert recording.tree().startswith("guard g __call__ x1 [fail] reasks.limit=0 abandoned=True")
+
+
+@pytest.mark.parametrize("flavour", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("chunks", "kind"), [(["pro", "se"], "parsing"), ([], "provider")], ids=["prose", "nothing"]
+)
+def test_a_stream_that_gives_nothing_is_an_error(
+    recording: Recording, flavour: str, chunks: list[Any], kind: str
+) -> None:
+    """The library sets no error in streams: prose for JSON, or no answer at all, would read as a pass."""
+    guards = {"sync": Guard, "async": AsyncGuard}
+    guard = guards[flavour].for_pydantic(Answer, name="g")
+    source = Stream(chunks)
+    if flavour == "sync":
+        assert list(guard(source.sync, messages=MESSAGES, stream=True)) == []
+    else:
+        assert asyncio.run(_all(guard, source)) == []
+    call, iteration = recording.tree().split("\n")
+    assert call.startswith("guard g __call__ x1 [error] !")
+    assert f"failure.class={kind}" in call
+    assert iteration.startswith("  iteration 0 initial [error] !")
+
+
+async def _all(guard: Any, source: Stream) -> list[Any]:
+    stream = await guard(source.asynchronous, messages=MESSAGES, stream=True)
+    return [item async for item in stream]

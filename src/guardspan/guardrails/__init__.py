@@ -107,6 +107,7 @@ class GuardrailsInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         self._generation += 1
         self._options = None
         if self._patches is not None:
+            _end_open_calls(self._telemetry)
             self._patches.undo()
             self._telemetry.activity.close()
         self._patches = self._telemetry = None
@@ -115,6 +116,15 @@ class GuardrailsInstrumentor(BaseInstrumentor):  # type: ignore[misc]
 _BASE_KEYWORDS = ("skip_dep_check", "raise_exception_on_conflict")
 _HOOKS = ("call_hook", "iteration_hook")
 _PROVIDERS_AND_HOOKS = ("tracer_provider", "meter_provider", "logger_provider", "call_hook", "iteration_hook")
+
+
+def _end_open_calls(telemetry: Any) -> None:
+    """End the spans of calls under way: Guardrails may soon write raw content onto whatever is current."""
+    from guardspan import semconv
+    from guardspan.views import CallResult
+
+    for recorder in list(telemetry.open_calls.values()):
+        recorder.end(CallResult(semconv.NOT_RUN, abandoned=True))
 
 
 def _check(options: dict[str, Any]) -> None:

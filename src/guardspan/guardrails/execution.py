@@ -58,6 +58,7 @@ class GuardExecution:
         self.guard_id = id(guard)
         self.entered = False
         self.consuming = False
+        self._items = 0
         self.kept_stream: Any = None
         self.iteration: IterationRecorder | None = None
         self.step: Step | None = None
@@ -327,6 +328,7 @@ class GuardExecution:
 
     def item(self, value: Any) -> None:
         """A chunk is about to be handed out; all that is known of a server's stream are its chunks."""
+        self._items += 1
         if self._server is not None and getattr(value, "validation_passed", None) is False:
             self._server_failed = True
 
@@ -386,7 +388,15 @@ class GuardExecution:
             result.library_status = reader.library_status(found)
             result.messages = reader.sent_messages(found)
         result.output = self._streamed_text()
+        if error is None and not self._items and result.status == semconv.PASS:
+            self._nothing_came(result)
         self._end_iteration(result)
+
+    def _nothing_came(self, result: IterationResult) -> None:
+        """A stream that was read to its end and gave nothing: the answer was empty, or no JSON came of it."""
+        blank = not (result.output or "").strip()
+        result.status = semconv.ERROR
+        result.failure = Failure("provider" if blank else "parsing", parts=("the stream gave nothing",))
 
     def _streamed_text(self) -> str | None:
         return "".join(self._text) if self._text else None

@@ -160,10 +160,12 @@ class _Telling:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with _following:
-            self._ended(error)
-        if self._token is not None:
-            detach(self._token)
+        try:
+            with _following:
+                self._ended(error)
+        finally:
+            if self._token is not None:
+                detach(self._token)
 
 
 # --- entries -------------------------------------------------------------------------------------

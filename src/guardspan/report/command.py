@@ -118,6 +118,8 @@ def _check_target(path: Path) -> None:
     folder = path.absolute().parent
     if path.is_dir():
         raise CommandFault(f"--html {path} is a folder; name a file in it")
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise CommandFault(f"--html {path} is a link or a device, which a page would replace; name a file")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise CommandFault(f"--html {path}: {folder} is no folder that may be written to; name another one")
 
