@@ -14,7 +14,7 @@ import math
 import re
 import secrets
 import string
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pydantic import BaseModel, SecretBytes, SecretStr
@@ -188,14 +188,7 @@ class Content:
         return text if _PLAIN_KEY.fullmatch(text) else f"key:{self.digest(text)}"
 
     def _shape_of_sequence(self, values: Iterable[object], budget: _Budget, depth: int) -> list[object]:
-        shapes: list[object] = []
-        for value in values:
-            if budget.spent:
-                shapes.append("… more")
-                break
-            budget.take(_ELEMENT)
-            shapes.append(self._shape(value, budget, depth))
-        return shapes
+        return _each(values, budget, lambda value: self._shape(value, budget, depth))
 
 
 class _Budget:
@@ -261,14 +254,19 @@ def _plain_mapping(items: Iterable[tuple[object, object]], budget: _Budget, dept
 
 
 def _plain_sequence(values: Iterable[object], budget: _Budget, depth: int) -> list[Any]:
-    plain: list[Any] = []
+    return _each(values, budget, lambda value: _plain(value, budget, depth))
+
+
+def _each(values: Iterable[object], budget: _Budget, describe: Callable[[object], Any]) -> list[Any]:
+    """Each element described, until the budget is spent."""
+    described: list[Any] = []
     for value in values:
         if budget.spent:
-            plain.append("… more")
+            described.append("… more")
             break
         budget.take(_ELEMENT)
-        plain.append(_plain(value, budget, depth))
-    return plain
+        described.append(describe(value))
+    return described
 
 
 def _items(value: object) -> Iterable[tuple[object, object]] | None:

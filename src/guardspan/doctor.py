@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -57,18 +57,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def examine() -> Iterator[Finding]:
     """Look at the environment of this process; nothing is imported that the check itself does not need."""
-    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
-        _own,
-        _report,
-        _library,
-        _settings,
-        _prices,
-        _exporters,
-        _guardrails_tracing,
-        _phone_home,
-    )
-    for check in checks:
-        yield from check()
+    settings = Settings.from_environment()
+    yield from _own()
+    yield from _report()
+    yield from _library()
+    yield from _settings(settings)
+    yield from _prices(settings.prices)
+    yield from _exporters(settings.dir)
+    yield from _guardrails_tracing(settings.guardrails_tracing)
+    yield from _phone_home()
 
 
 def _own() -> Iterator[Finding]:
@@ -107,14 +104,13 @@ def _library() -> Iterator[Finding]:
         yield Finding("note", "openinference-instrumentation-guardrails", "also installed")
 
 
-def _settings() -> Iterator[Finding]:
+def _settings(settings: Settings) -> Iterator[Finding]:
     for name, fault in environment_faults().items():
         field = Settings.model_fields[name.removeprefix("GUARDSPAN_").lower()]
         yield Finding("problem", name, f"{fault}; the default is used", f"{name} is {field.description}")
     known = {f"GUARDSPAN_{name.upper()}" for name in Settings.model_fields}
     for name in sorted(name for name in os.environ if name.startswith("GUARDSPAN_") and name not in known):
         yield Finding("problem", name, "no such setting", f"one of {', '.join(sorted(known))}")
-    settings = Settings.from_environment()
     yield Finding("ok", "content", settings.content)
     key = "set" if settings.digest_key else "not set: digests of two processes cannot be compared"
     yield Finding("ok" if settings.digest_key else "note", "digest key", key)
@@ -122,8 +118,7 @@ def _settings() -> Iterator[Finding]:
         yield Finding("note", "GUARDSPAN_GENAI_USAGE", "on: leave off beside a provider's instrumentation")
 
 
-def _prices() -> Iterator[Finding]:
-    path = Settings.from_environment().prices
+def _prices(path: Path | None) -> Iterator[Finding]:
     if path is None:
         return
     try:
@@ -134,10 +129,10 @@ def _prices() -> Iterator[Finding]:
         yield Finding("ok", "GUARDSPAN_PRICES", str(path))
 
 
-def _exporters() -> Iterator[Finding]:
+def _exporters(folder: Path) -> Iterator[Finding]:
     for name in _names(os.environ.get("OTEL_TRACES_EXPORTER", "otlp")):
         if name == "guardspan_file":
-            yield from _file_exporter()
+            yield from _file_exporter(folder)
         elif name == "none":
             yield Finding("problem", "traces exporter", "none: no span leaves", "set OTEL_TRACES_EXPORTER")
         elif name in _EXPORTERS or _registered("opentelemetry_traces_exporter", name):
@@ -153,12 +148,11 @@ def _exporters() -> Iterator[Finding]:
         yield Finding("problem", "OTEL_SDK_DISABLED", "true: nothing is recorded", "unset OTEL_SDK_DISABLED")
 
 
-def _file_exporter() -> Iterator[Finding]:
+def _file_exporter(folder: Path) -> Iterator[Finding]:
     if not _importable("opentelemetry.exporter.otlp.json.file"):
         mend = 'pip install "guardspan[files]"'
         yield Finding("problem", "traces exporter", "guardspan_file needs a package that is missing", mend)
         return
-    folder = Settings.from_environment().dir
     existing = next((p for p in (folder, *folder.absolute().parents) if p.exists()), folder)
     if _writable(existing):
         yield Finding("ok", "traces exporter", f"guardspan_file, into {folder}")
@@ -183,8 +177,8 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def _guardrails_tracing() -> Iterator[Finding]:
-    if Settings.from_environment().guardrails_tracing == "keep":
+def _guardrails_tracing(tracing: str) -> Iterator[Finding]:
+    if tracing == "keep":
         yield Finding("note", "Guardrails' own tracing", "kept: it exports full content to your exporter")
     else:
         yield Finding("ok", "Guardrails' own tracing", "off while instrumented")

@@ -84,7 +84,6 @@ class CallRecorder:
         self.reasks_limit: int | None = None
         self.request_model = start.request_model
         self.failed_validators: dict[str, None] = {}
-        self.last_failure: Failure | None = None
         self.last_digest: str | None = None
         self.iterations = 0
         self._usages: list[Usage] = []
@@ -170,7 +169,7 @@ class CallRecorder:
             with _ending:
                 self.span.end()
         # Whoever captured the context holds this for longer: nothing of the call, and no circle.
-        self._open_iteration = self.last_failure = None
+        self._open_iteration = None
         self._inputs = {}
         self.context = Context()
 
@@ -305,7 +304,6 @@ class IterationRecorder:
         for validator in result.validators:
             if validator.outcome == semconv.FAIL:
                 call.failed_validators[validator.name] = None
-        call.last_failure = result.failure
         price = self._price()
         tally = Tally()
         found = Evidence.of(call.telemetry, tally, result.failure) if self.recording else None

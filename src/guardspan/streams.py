@@ -139,8 +139,7 @@ class _Proxy(Forwarding):
             self._self_observer.left()
 
     def __del__(self) -> None:
-        with _observing:
-            self._self_observer.left()
+        self._self_left()
 
 
 class SyncStream(_Proxy):

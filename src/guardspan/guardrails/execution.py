@@ -168,10 +168,10 @@ class GuardExecution:
             return reader.read_iteration(
                 found, actions, reasks_left=step.reasks_left and not self._streams(), streamed=self._streams()
             )
-        logs = found.outputs.validator_logs if found is not None else []
+        logs = reader.logs_of(found)
         return IterationResult(
             status=semconv.ERROR,
-            library_status=reader.library_status(found) if found is not None else None,
+            library_status=reader.library_status(found),
             validators=reader.read_validators(logs, actions, error),
             failure=self._failure(error, found, logs) if error is not None else None,
         )
@@ -252,10 +252,13 @@ class GuardExecution:
 
     def returned(self, outcome: Any) -> None:
         """The call has returned an outcome to the application."""
-        last = self.last
-        used_up = self._used_up()
-        result = reader.read_outcome(outcome, last, used_up=used_up)
+        self._end(reader.read_outcome(outcome, self.last, used_up=self._used_up()))
+
+    def _end(self, result: CallResult) -> None:
+        """End the Call, with what is known of it from here whatever became of it."""
         result.server_address = self._server
+        if result.library_call_id is None and self.step is not None:
+            result.library_call_id = str(self.step.call_log.id)
         self.recorder.end(result)
         self._forget()
 
@@ -272,16 +275,7 @@ class GuardExecution:
         self._close_input(error)
         if self.iteration is not None:
             self.step_ends(error)
-        failure = self._call_failure(error)
-        self.recorder.end(
-            CallResult(
-                semconv.ERROR,
-                failure=failure,
-                library_call_id=self._library_call_id(),
-                server_address=self._server,
-            )
-        )
-        self._forget()
+        self._end(CallResult(semconv.ERROR, failure=self._call_failure(error)))
 
     def _call_failure(self, error: BaseException) -> Failure:
         last, last_error = self.last, self._last_error
@@ -296,9 +290,6 @@ class GuardExecution:
                 failures.type_name(cause) if cause is not None else None,
             )
         return reader.classify(error, from_llm=False, began=last is not None, ambient=self._ambient)
-
-    def _library_call_id(self) -> str | None:
-        return str(self.step.call_log.id) if self.step is not None else None
 
     def _forget(self) -> None:
         """Drop the library's objects: a captured context may hold this execution for longer than the call."""
@@ -354,24 +345,15 @@ class GuardExecution:
         if self.iteration is not None:
             result.output = self._streamed_text()
             self._end_iteration(result)
-        self.recorder.end(
-            CallResult(
-                result.status,
-                abandoned=True,
-                failure=result.failure,
-                library_call_id=self._library_call_id(),
-                server_address=self._server,
-            )
-        )
-        self._forget()
+        self._end(CallResult(result.status, abandoned=True, failure=result.failure))
 
     def _left_result(self) -> IterationResult:
         found = self.step.last_iteration() if self.step is not None else None
-        logs = found.outputs.validator_logs if found is not None else []
+        logs = reader.logs_of(found)
         failed = reader.unmended(logs, self._actions or {})
         return IterationResult(
             status=semconv.FAIL if failed else semconv.NOT_RUN,
-            library_status=reader.library_status(found) if found is not None else None,
+            library_status=reader.library_status(found),
             abandoned=True,
             validators=reader.read_validators(logs, self._actions or {}),
             failure=Failure("validation", parts=reader.words_of(logs)) if failed else None,
@@ -385,7 +367,6 @@ class GuardExecution:
         found = self.step.last_iteration()
         result = self._result(found, error)
         if found is not None:
-            result.library_status = reader.library_status(found)
             result.messages = reader.sent_messages(found)
         result.output = self._streamed_text()
         if error is None and not self._items and result.status == semconv.PASS:
@@ -407,15 +388,7 @@ class GuardExecution:
         failure = last.failure if last is not None else None
         if failure is None and status == semconv.FAIL:
             failure = Failure("validation")
-        self.recorder.end(
-            CallResult(
-                status,
-                failure=failure,
-                library_call_id=self._library_call_id(),
-                server_address=self._server,
-            )
-        )
-        self._forget()
+        self._end(CallResult(status, failure=failure))
 
     def _server_stream_status(self) -> semconv.Status:
         return semconv.FAIL if self._server_failed else semconv.PASS

@@ -360,7 +360,7 @@ async def _async_llm(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs:
     return response
 
 
-class _Chunks(Forwarding):
+class _Passing(Forwarding):
     """The provider's stream, each chunk shown to the execution as it passes."""
 
     __slots__ = ("_self_execution",)
@@ -368,6 +368,17 @@ class _Chunks(Forwarding):
     def __init__(self, wrapped: Any, execution: GuardExecution) -> None:
         super().__init__(wrapped)
         self._self_execution = execution
+
+    def _self_shown(self, chunk: Any) -> Any:
+        with _following:
+            self._self_execution.chunk(chunk)
+        return chunk
+
+
+class _Chunks(_Passing):
+    """A sync stream."""
+
+    __slots__ = ()
 
     def __iter__(self) -> Any:
         return self
@@ -380,19 +391,13 @@ class _Chunks(Forwarding):
         except BaseException as error:
             self._self_execution.llm_failed(error)
             raise
-        with _following:
-            self._self_execution.chunk(chunk)
-        return chunk
+        return self._self_shown(chunk)
 
 
-class _AsyncChunks(Forwarding):
-    """As :class:`_Chunks`, for an async stream."""
+class _AsyncChunks(_Passing):
+    """An async stream."""
 
-    __slots__ = ("_self_execution",)
-
-    def __init__(self, wrapped: Any, execution: GuardExecution) -> None:
-        super().__init__(wrapped)
-        self._self_execution = execution
+    __slots__ = ()
 
     def __aiter__(self) -> Any:
         return self
@@ -405,9 +410,7 @@ class _AsyncChunks(Forwarding):
         except BaseException as error:
             self._self_execution.llm_failed(error)
             raise
-        with _following:
-            self._self_execution.chunk(chunk)
-        return chunk
+        return self._self_shown(chunk)
 
 
 def _response(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -19,8 +19,6 @@ from guardspan.guardrails.guards import on_fail_name
 from guardspan.semconv import FailureClass
 from guardspan.views import CallResult, Failure, IterationResult, ValidatorView
 
-_REASKING = frozenset({"reask", "fix_reask"})
-_TOLERATED = frozenset({"noop", "filter", "refrain"})
 _ITEM = re.compile(r"\.\d+(?=\.|$)")
 _MAX_PARTS = 32
 
@@ -183,7 +181,7 @@ def read_iteration(
     retried = wants_reask and reasks_left
     result = IterationResult(
         status=semconv.PASS,
-        library_status=None if streamed else library_status(iteration),
+        library_status=library_status(iteration),
         handled=retried,
         validators=validators,
     )
@@ -220,8 +218,15 @@ def _schema_words(reasks: Sequence[Any]) -> tuple[str, ...]:
     return tuple(sorted(words)[:_MAX_PARTS])
 
 
+def logs_of(iteration: Any) -> Sequence[Any]:
+    """The validators' logs of the library's Iteration; none of an Iteration that was never made."""
+    return () if iteration is None else iteration.outputs.validator_logs
+
+
 def library_status(iteration: Any) -> str | None:
     """The library's own status of an Iteration; cheap, but it can raise on unusual outputs."""
+    if iteration is None:
+        return None
     try:
         return str(iteration.status)
     except Exception:

@@ -52,16 +52,7 @@ def render(report: Report) -> str:
 
 
 def _facts(report: Report) -> list[Element]:
-    sources = report.sources
-    facts = [
-        text.plural(report.totals.calls, "Call"),
-        f"{text.plural(sources.files, 'file')}, {text.size(sources.bytes)}",
-    ]
-    if report.first is not None:
-        facts.insert(0, text.period(report.first, report.last or report.first))
-    if report.since is not None:
-        facts.append(text.since(report.since))
-    return [element("li", fact) for fact in facts]
+    return [element("li", fact) for fact in text.header(report)]
 
 
 def _nothing() -> Element:

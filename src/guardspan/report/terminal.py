@@ -58,15 +58,7 @@ def show(report: Report, console: Console) -> None:
 
 
 def _header(report: Report) -> RenderableType:
-    sources = report.sources
-    facts = [
-        text.plural(report.totals.calls, "Call"),
-        f"{text.plural(sources.files, 'file')}, {text.size(sources.bytes)}",
-    ]
-    if report.first is not None:
-        facts.insert(0, text.period(report.first, report.last or report.first))
-    if report.since is not None:
-        facts.append(text.since(report.since))
+    facts = text.header(report)
     return Group(Rule(Text("guardspan report", style="bold")), Text(" · ".join(facts), justify="center"), "")
 
 

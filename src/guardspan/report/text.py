@@ -13,13 +13,24 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from guardspan.report.model import Figures
+    from guardspan.report.model import Figures, Report
 
 NONE = "\N{EN DASH}"
 """What is not known."""
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 _SPACE = "\N{NO-BREAK SPACE}"
+
+
+def header(report: Report) -> list[str]:
+    """What a report is of: its period, its Calls, its files, and since when."""
+    sources = report.sources
+    facts = [plural(report.totals.calls, "Call"), f"{plural(sources.files, 'file')}, {size(sources.bytes)}"]
+    if report.first is not None:
+        facts.insert(0, period(report.first, report.last or report.first))
+    if report.since is not None:
+        facts.append(since(report.since))
+    return facts
 
 
 def plain(text: str) -> str:
