@@ -36,15 +36,19 @@ def instrument(**options: Any) -> None:
         TypeError: a hook cannot be called.
     """
     from guardspan.guardrails import GuardrailsInstrumentor
+    from guardspan.pydantic_ai import PydanticAIInstrumentor
 
     GuardrailsInstrumentor().instrument(**options)
+    PydanticAIInstrumentor().instrument(**options)
 
 
 def uninstrument() -> None:
     """Put back every object that was patched; harmless when nothing is."""
     from guardspan.guardrails import GuardrailsInstrumentor
+    from guardspan.pydantic_ai import PydanticAIInstrumentor
 
     GuardrailsInstrumentor().uninstrument()
+    PydanticAIInstrumentor().uninstrument()
 
 
 def __getattr__(name: str) -> Any:

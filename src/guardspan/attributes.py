@@ -10,7 +10,7 @@ from guardspan.content import Tally
 from guardspan.pricing import Usage
 from guardspan.safety import Quietly
 from guardspan.telemetry import Telemetry
-from guardspan.views import Failure
+from guardspan.views import Failure, ToolCalls
 
 _SUM_FIELDS = (
     "input_tokens",
@@ -64,6 +64,14 @@ def put_usage(attributes: dict[str, Any], usage: Usage) -> None:
     """Token counts, each where it is known."""
     for name, field_name in zip(_USAGE_ATTRIBUTES, _SUM_FIELDS, strict=True):
         put(attributes, name, getattr(usage, field_name))
+
+
+def put_tools(attributes: dict[str, Any], tools: ToolCalls) -> None:
+    """The tools that an answer called: their names, how many calls, and what became of those."""
+    put(attributes, semconv.TOOL_NAME, tools.names or None)
+    put(attributes, semconv.TOOL_CALLS, tools.calls or None)
+    put(attributes, semconv.TOOL_FAILURES, tools.failures or None)
+    put(attributes, semconv.TOOL_RETRIES, tools.retries or None)
 
 
 def put_failure(attributes: dict[str, Any], failure: Failure | None, with_type: bool = True) -> None:

@@ -31,6 +31,7 @@ _KEY_CHARACTERS = f"{string.ascii_letters}{string.digits}+/=_-.~:@%&?#"
 """What keys, tokens and addresses with credentials are written in."""
 _ELEMENT = 2
 """Characters that an element of a list takes at least: without it, a list of empty lists would be free."""
+_MAX_NAME = 256
 _MAX_DEPTH = 12
 _MAX_ITEMS = 64
 _MAX_EXACT_DIGITS = 6
@@ -45,6 +46,11 @@ _shaping = Quietly("describe a value")
 def clean(text: str) -> str:
     """The text without what an exporter or a back end may choke on: NUL and lone surrogates become U+FFFD."""
     return _UNPRINTABLE.sub("\ufffd", text) if _UNPRINTABLE.search(text) else text
+
+
+def short_text(value: object) -> str | None:
+    """A name as it is emitted, cleaned and cut to 256 characters; None for what is none."""
+    return clean(value[:_MAX_NAME]) if isinstance(value, str) and value else None
 
 
 def cut(text: str, limit: int) -> str:

@@ -20,6 +20,14 @@ def type_name(error: BaseException | type[BaseException]) -> str:
     return clean(f"{kind.__module__}.{kind.__qualname__}"[:_MAX_NAME])
 
 
+def message(error: BaseException) -> str:
+    """An exception's own text, content; nothing where that cannot be made."""
+    try:
+        return str(error)
+    except Exception:
+        return ""  # it still has a class
+
+
 def original(error: BaseException, ambient: int | None = None) -> BaseException | None:
     """The exception under a wrapping one: its ``__cause__``, else its ``__context__``.
 

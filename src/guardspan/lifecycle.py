@@ -20,7 +20,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import StatusCode, set_span_in_context
 
 from guardspan import evidence, semconv
-from guardspan.attributes import Evidence, put, put_failure, put_usage, sum_of
+from guardspan.attributes import Evidence, put, put_failure, put_tools, put_usage, sum_of
 from guardspan.content import Tally
 from guardspan.events import emit_evaluations
 from guardspan.pricing import Price, Usage
@@ -33,6 +33,7 @@ from guardspan.views import (
     Failure,
     IterationResult,
     IterationView,
+    Response,
     ValidatorView,
 )
 
@@ -57,6 +58,8 @@ class CallStart:
 
     library: str
     operation: str
+    noun: str
+    """What the span's name begins with: `guard` or `agent`."""
     name: str
     entry: str
     stream: bool = False
@@ -83,6 +86,7 @@ class CallRecorder:
         self.call_id = os.urandom(16).hex()  # not from `random`: an application may seed it, and counts on it
         self.reasks_limit: int | None = None
         self.request_model = start.request_model
+        self.contract_digest = start.contract_digest
         self.failed_validators: dict[str, None] = {}
         self.last_digest: str | None = None
         self.iterations = 0
@@ -95,7 +99,7 @@ class CallRecorder:
         parent = otel_context.get_current()
         self.shared = telemetry.baggage(parent)
         self.span = telemetry.tracer.start_span(
-            f"{start.operation} {start.name}", context=parent, attributes=self._start_attributes()
+            f"{start.noun} {start.name}", context=parent, attributes=self._start_attributes()
         )
         self.context = otel_context.set_value(_CALL_KEY, owner, set_span_in_context(self.span, parent))
         self.recording = self.span.is_recording()
@@ -119,10 +123,28 @@ class CallRecorder:
         put(attributes, semconv.CONTRACT_DIGEST, start.contract_digest)
         return attributes
 
-    def iteration(self, stage: str) -> IterationRecorder | None:
-        """Open the next Iteration; None when that failed, which never stops the Call."""
+    def identify(self, call_id: str) -> None:
+        """Take the library's own id of this Call, known only after it began and before any Iteration."""
+        self.call_id = call_id
+        with _writing:
+            self.span.set_attribute(semconv.CALL_ID, call_id)
+
+    def event(self, name: str, attributes: Mapping[str, Any]) -> None:
+        """Add a span event, which must be free of content."""
+        with _writing:
+            self.span.add_event(name, attributes)
+
+    def iteration(self, stage: str, parent: Context | None = None) -> IterationRecorder | None:
+        """Open the next Iteration; None when that failed, which never stops the Call.
+
+        Args:
+            stage: `input`, `initial` or `reask`.
+            parent: a context within this Call's whose span is the parent; the Call's own when None.
+        """
         with _opening:
-            opened = IterationRecorder(self, self.iterations, stage)
+            opened = IterationRecorder(
+                self, self.iterations, stage, self.context if parent is None else parent
+            )
             self.iterations += 1
             self._open_iteration = opened
             return opened
@@ -210,10 +232,13 @@ class CallRecorder:
     def _identity(self, result: CallResult) -> dict[str, Any]:
         attributes: dict[str, Any] = {semconv.STATUS: result.status, semconv.ITERATIONS: self.iterations}
         put(attributes, semconv.GUARDRAILS_CALL_ID, result.library_call_id)
+        put(attributes, semconv.AGENT_NAME, result.agent_name)
+        put(attributes, semconv.CONVERSATION_ID, result.conversation_id)
         put(attributes, semconv.REASKS_LIMIT, self.reasks_limit)
         put(attributes, semconv.LIMIT_REACHED, result.limit_reached or None)
         put(attributes, semconv.ABANDONED, result.abandoned or None)
         put(attributes, semconv.REQUEST_MODEL, self.request_model)
+        put(attributes, semconv.CONTRACT_DIGEST, self.contract_digest)
         put(attributes, semconv.SERVER_ADDRESS, result.server_address)
         return attributes
 
@@ -257,7 +282,7 @@ class CallRecorder:
 class IterationRecorder:
     """One Iteration span, the current span while the LLM is called, and its Validator spans."""
 
-    def __init__(self, call: CallRecorder, index: int, stage: str) -> None:
+    def __init__(self, call: CallRecorder, index: int, stage: str, parent: Context) -> None:
         self.call = call
         self.index = index
         self.stage = stage
@@ -273,9 +298,9 @@ class IterationRecorder:
             **call.shared,
         }
         put(attributes, semconv.REQUEST_MODEL, call.request_model)
-        put(attributes, semconv.CONTRACT_DIGEST, call.start.contract_digest)
-        self.span = call.telemetry.tracer.start_span("iteration", context=call.context, attributes=attributes)
-        self.context: Context = set_span_in_context(self.span, call.context)
+        put(attributes, semconv.CONTRACT_DIGEST, call.contract_digest)
+        self.span = call.telemetry.tracer.start_span("iteration", context=parent, attributes=attributes)
+        self.context: Context = set_span_in_context(self.span, parent)
         self.recording = self.span.is_recording()
         self._ended = [False]
 
@@ -309,31 +334,53 @@ class IterationRecorder:
         found = Evidence.of(call.telemetry, tally, result.failure) if self.recording else None
         digest = found.failure_digest if found else None
         counted = self.stage != "input"
-        repeats = call.iteration_ended(self.response.usage, price, digest, counted=counted)
+        usage = self._usage()
+        repeats = call.iteration_ended(usage, price, digest, counted=counted)
         if self.recording:
-            self._write(result, price, tally, found, repeats)
+            self._write(result, usage, price, tally, found, repeats)
 
     def _price(self) -> Price | None:
-        response = self.response
-        if response.cost_usd is None and not response.usage.any():
+        """The price of the answer and of the attempts before it; None as soon as one of them is not known."""
+        prices = [
+            self._price_of(response)
+            for response in (self.response, *self.response.failed_attempts)
+            if response.cost_usd is not None or response.usage.any()
+        ]
+        known = [price for price in prices if price is not None]
+        if not known or len(known) < len(prices):
             return None
-        return self.call.telemetry.pricer.price(
-            response.usage,
-            model=response.model or self.call.request_model,
-            provider=response.provider,
-            own_cost=response.cost_usd,
+        return (
+            known[0] if len(known) == 1 else Price(math.fsum(price.usd for price in known), known[0].source)
         )
+
+    def _price_of(self, response: Response) -> Price | None:
+        pricer = self.call.telemetry.pricer
+        model, provider = response.model or self.call.request_model, response.provider
+        if not response.cost_computed:
+            return pricer.price(response.usage, model=model, provider=provider, own_cost=response.cost_usd)
+        price = pricer.price(response.usage, model=model, provider=provider)
+        own = response.cost_usd
+        if own is None or (price is not None and (price.source == "custom" or math.isclose(price.usd, own))):
+            return price
+        return pricer.price(response.usage, model=model, provider=provider, own_cost=own) or price
+
+    def _usage(self) -> Usage:
+        response = self.response
+        if not response.failed_attempts:
+            return response.usage
+        return sum_of([response.usage, *(attempt.usage for attempt in response.failed_attempts)])
 
     def _write(
         self,
         result: IterationResult,
+        usage: Usage,
         price: Price | None,
         tally: Tally,
         found: Evidence | None,
         repeats: int,
     ) -> None:
-        attributes = self._identity(result)
-        put_usage(attributes, self.response.usage)
+        attributes = self._identity(result, usage)
+        put_usage(attributes, usage)
         if price is not None:
             attributes[semconv.COST_USD] = price.usd
             attributes[semconv.COST_SOURCE] = price.source
@@ -349,7 +396,7 @@ class IterationRecorder:
             emit_evaluations(self.call.telemetry, self.context, result, found.text if found else None)
         self._run_hook(result, price)
 
-    def _identity(self, result: IterationResult) -> dict[str, Any]:
+    def _identity(self, result: IterationResult, usage: Usage) -> dict[str, Any]:
         response = self.response
         attributes: dict[str, Any] = {
             semconv.STATUS: result.status,
@@ -364,9 +411,12 @@ class IterationRecorder:
         put(attributes, semconv.PROVIDER_NAME, response.provider)
         put(attributes, semconv.RESPONSE_ID, response.response_id)
         put(attributes, semconv.FINISH_REASONS, response.finish_reasons or None)
+        if result.tools is not None:
+            put_tools(attributes, result.tools)
+        put(attributes, semconv.FAILED_ATTEMPTS, len(response.failed_attempts) or None)
         if self.call.telemetry.settings.genai_usage:
-            put(attributes, semconv.GEN_AI_INPUT_TOKENS, response.usage.input_tokens)
-            put(attributes, semconv.GEN_AI_OUTPUT_TOKENS, response.usage.output_tokens)
+            put(attributes, semconv.GEN_AI_INPUT_TOKENS, usage.input_tokens)
+            put(attributes, semconv.GEN_AI_OUTPUT_TOKENS, usage.output_tokens)
         return attributes
 
     def _put_failure(
@@ -432,7 +482,7 @@ class IterationRecorder:
                 status=result.status,
                 model=self.response.model or self.call.request_model,
                 provider=self.response.provider,
-                usage=self.response.usage,
+                usage=self._usage(),
                 price=price,
                 validators=tuple(result.validators),
                 failure_class=failure.failure_class if failure else None,

@@ -79,6 +79,11 @@ _OTEL_NAMES = {
     "vertex_ai": "gcp.vertex_ai",
     "vertex_ai_beta": "gcp.vertex_ai",
     "gemini": "gcp.gemini",
+    "google": "gcp.gemini",
+    "google-gla": "gcp.gemini",
+    "google-vertex": "gcp.vertex_ai",
+    "google-cloud": "gcp.vertex_ai",
+    "grok": "x_ai",
     "cohere_chat": "cohere",
     "mistral": "mistral_ai",
     "codestral": "mistral_ai",
@@ -292,6 +297,6 @@ class Pricer:
         return tariff
 
 
-def provider_name(litellm_name: str) -> str:
-    """LiteLLM's name of a provider as an OpenTelemetry ``gen_ai.provider.name``; an unknown one unchanged."""
-    return _OTEL_NAMES.get(litellm_name, litellm_name)
+def provider_name(library_name: str) -> str:
+    """A library's name of a provider as OpenTelemetry's ``gen_ai.provider.name``; an unknown one stays."""
+    return _OTEL_NAMES.get(library_name, library_name)

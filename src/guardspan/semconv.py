@@ -111,6 +111,18 @@ REASK_REASON = _attribute(
     "guardspan.reask.reason", "I", "string", "what made it re-ask: `validation`, `parsing`, `tool` or `empty`"
 )
 
+# Tools of an agent: counts and names; the spans of their execution belong to the framework.
+TOOL_CALLS = _attribute("guardspan.tool.calls", "I", "int", "tool calls that the answer held")
+TOOL_FAILURES = _attribute(
+    "guardspan.tool.failures", "I", "int", "tool calls that raised, or said that they failed"
+)
+TOOL_RETRIES = _attribute(
+    "guardspan.tool.retries", "I", "int", "tool calls that the model was asked to make again"
+)
+FAILED_ATTEMPTS = _attribute(
+    "guardspan.attempts.failed", "I", "int", "models that were tried before the one that answered"
+)
+
 # Tokens and cost.
 INPUT_TOKENS = _attribute(
     "guardspan.usage.input_tokens",
@@ -214,6 +226,9 @@ INPUT_TEXT = _attribute("guardspan.input.llm_output", "C I", "string", "the text
 OUTPUT_RAW = _attribute("guardspan.output.raw", "I", "string", "the LLM's answer, shape or redacted")
 OUTPUT_VALIDATED = _attribute("guardspan.output.validated", "C", "string", "the validated output as JSON")
 
+HISTORY_REPAIR_KIND = "guardspan.history.repair.kind"
+HISTORY_TOOL_CALL_ID = "guardspan.history.repair.tool_call_id"
+HISTORY_MESSAGE_INDEX = "guardspan.history.repair.message_index"
 HISTORY_VERDICT = _attribute(
     "guardspan.history.verdict", "C", "string", "a replay audit's verdict, when a history was given"
 )
@@ -256,3 +271,10 @@ EVENT_EVALUATION = _event(
 EVALUATION_NAME = "gen_ai.evaluation.name"
 EVALUATION_LABEL = "gen_ai.evaluation.score.label"
 EVALUATION_EXPLANATION = "gen_ai.evaluation.explanation"
+EVENT_HISTORY_REPAIR = _event(
+    "guardspan.history.repair",
+    "Call",
+    "a tool call or result of the given history has no counterpart: `orphan_result` (newer releases drop "
+    "it), `dangling_call` (they make up a result), `synthesized_result` (one was made up before); with a "
+    "keyed digest of the tool call id, and the index of the message",
+)

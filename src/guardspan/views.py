@@ -41,10 +41,31 @@ class Response:
     finish_reasons: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = None
+    cost_computed: bool = False
+    """``cost_usd`` is the library's own sum, from the prices that we have as well, unless it differs."""
+    failed_attempts: tuple[Response, ...] = ()
+    """Answers, or attempts without one, of models that the library moved on from; they are paid for too."""
 
 
 NO_RESPONSE = Response()
 """What is known before an LLM has answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """The tools that one answer called.
+
+    Attributes:
+        names: of the tools that exist, each once; a name that the model made up is content.
+        calls: how many calls the answer held.
+        failures: how many of them raised, or returned that they failed.
+        retries: how many of them the model was asked to make again.
+    """
+
+    names: tuple[str, ...] = ()
+    calls: int = 0
+    failures: int = 0
+    retries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +97,7 @@ class IterationResult:
     validators: list[ValidatorView] = field(default_factory=list)
     failure: Failure | None = None
     reask_reason: str | None = None
+    tools: ToolCalls | None = None
     messages: object = None
     text: str | None = None
     output: str | None = None
@@ -94,6 +116,8 @@ class CallResult:
     failed_validators: tuple[str, ...] = ()
     library_call_id: str | None = None
     server_address: str | None = None
+    agent_name: str | None = None
+    conversation_id: str | None = None
     output: object = None
 
 

@@ -11,6 +11,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
 from guardspan import failures, semconv
+from guardspan.content import short_text
 from guardspan.guardrails import reader, responses
 from guardspan.guardrails.guards import GuardFacts, server_host
 from guardspan.lifecycle import CallRecorder, CallStart, IterationRecorder
@@ -79,10 +80,11 @@ class GuardExecution:
             CallStart(
                 library="guardrails",
                 operation="guard",
+                noun="guard",
                 name=facts.name,
                 entry=entry,
                 stream=bool(arguments.get("stream")),
-                request_model=responses.short_text(arguments.get("model")),
+                request_model=short_text(arguments.get("model")),
                 contract_digest=facts.digest,
             ),
             owner=self,
@@ -105,7 +107,7 @@ class GuardExecution:
         recorder = self.recorder
         recorder.reasks_limit = 0 if self._streams() else runner.num_reasks
         if recorder.request_model is None:
-            recorder.request_model = responses.short_text(getattr(runner.api, "init_kwargs", {}).get("model"))
+            recorder.request_model = short_text(getattr(runner.api, "init_kwargs", {}).get("model"))
         if runner.api is not None:
             recorder.telemetry.pricer.warm_soon()
         if self._actions is None:

@@ -21,6 +21,7 @@ from guardspan import semconv
 from guardspan.guardrails.execution import GuardExecution
 from guardspan.guardrails.guards import GuardRegistry
 from guardspan.lifecycle import current_owner
+from guardspan.patching import Patches, Wrapper
 from guardspan.safety import Quietly, detach
 from guardspan.streams import Forwarding, Restoring, observe
 from guardspan.telemetry import Telemetry
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     ObjectProxy = wrapt.ObjectProxy[Any]
 else:  # before wrapt 2 the class takes no parameters
     ObjectProxy = wrapt.ObjectProxy
-
-Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 ENTRIES = ("__call__", "parse", "validate")
 _POSITIONAL = {"__call__": ("llm_api",), "parse": ("llm_output",), "validate": ("llm_output",)}
@@ -50,38 +49,6 @@ _DISABLED = 1
 """True, and yet not the `True` that an application sets itself, which has to stay when ours is undone."""
 
 _following = Quietly("follow a guard's execution")
-
-
-class Patches:
-    """Replaces attributes by wrappers and puts the very same objects back."""
-
-    def __init__(self) -> None:
-        self._undo: list[tuple[Any, str, Any, Any]] = []
-        self._enabled = True
-
-    def wrap(self, owner: Any, name: str, wrapper: Wrapper) -> None:
-        """Wrap ``owner.name``, which must be the owner's own and not inherited."""
-        original = vars(owner)[name]
-        wrapped = wrapt.FunctionWrapper(original, wrapper, enabled=self._is_enabled)
-        setattr(owner, name, wrapped)
-        self._undo.append((owner, name, original, wrapped))
-
-    def put(self, owner: Any, name: str, value: Any) -> None:
-        """Set ``owner.name`` until the patches are undone; what the application sets meanwhile stays."""
-        self._undo.append((owner, name, getattr(owner, name), value))
-        setattr(owner, name, value)
-
-    def undo(self) -> None:
-        """Put everything back; a wrapper that somebody has wrapped again stays, without effect."""
-        self._enabled = False
-        while self._undo:
-            owner, name, original, ours = self._undo.pop()
-            current = vars(owner).get(name, getattr(owner, name, None))
-            if current is ours:
-                setattr(owner, name, original)
-
-    def _is_enabled(self) -> bool:
-        return self._enabled
 
 
 def patch_guardrails(patches: Patches, telemetry: Telemetry) -> None:

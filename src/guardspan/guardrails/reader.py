@@ -136,7 +136,7 @@ def classify(error: BaseException, *, from_llm: bool, began: bool, ambient: int 
         _failure_class(seen, cause, wrapped=seen is not error, from_llm=from_llm, began=began),
         error_type=failures.type_name(seen),
         cause=failures.type_name(cause) if cause is not None else None,
-        parts=(f"{failures.type_name(seen)}: {_message(seen)}",),
+        parts=(f"{failures.type_name(seen)}: {failures.message(seen)}",),
     )
 
 
@@ -154,13 +154,6 @@ def _failure_class(
     if failures.is_timeout(seen):
         return "timeout"
     return "configuration" if wrapped or not began else "validation"
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return ""  # an exception whose own text cannot be made still has a class
 
 
 def read_iteration(

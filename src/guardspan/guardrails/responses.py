@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from guardspan.content import clean
+from guardspan.content import short_text
 from guardspan.pricing import Usage, provider_name
 from guardspan.views import Response
 
-_MAX_NAME = 256
 _MAX_REASONS = 16
 _MAX_COUNT = 1 << 40
 _MAX_USD = 1e9
@@ -112,11 +111,6 @@ def _either(*values: Any) -> int | None:
     """The first count above 0, else the first known: LiteLLM fills one of two fields, the other with 0."""
     counts = [count for value in values if (count := _count(value)) is not None]
     return next((count for count in counts if count), counts[0] if counts else None)
-
-
-def short_text(value: Any) -> str | None:
-    """A name as it is emitted, cleaned and cut; None for what is none."""
-    return clean(value[:_MAX_NAME]) if isinstance(value, str) and value else None
 
 
 def _provider(hidden: Any) -> str | None:

@@ -1,0 +1,302 @@
+"""One agent run: which Iteration is under way, and what became of the run.
+
+An Iteration is one model request with what follows from it: its tool calls and the validation of its output.
+So it ends where the next request begins, or with the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context
+
+from guardspan import semconv
+from guardspan.content import clean, short_text
+from guardspan.lifecycle import CallRecorder, CallStart
+from guardspan.pydantic_ai import agents, pairing, reader
+from guardspan.pydantic_ai.agents import AgentRegistry
+from guardspan.pydantic_ai.checks import function_checks, schema_check, validator_name
+from guardspan.pydantic_ai.entry import STREAMED
+from guardspan.pydantic_ai.outcomes import INVALID, classify, is_refusal, is_used_up
+from guardspan.pydantic_ai.rounds import Round
+from guardspan.telemetry import Telemetry
+from guardspan.views import CallResult, Failure, IterationResult
+
+_ARGUMENTS = ("instructions", "model_settings", "retries")
+"""Arguments that are described; never the dependencies, which hold what the model must not see."""
+
+
+class AgentExecution:
+    """One run of an agent.
+
+    Args:
+        telemetry: the instrumentor's tools.
+        registry: contract digests of agents.
+        agent: the agent.
+        entry: what the application called.
+        arguments: the run's arguments by name.
+    """
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        registry: AgentRegistry,
+        agent: Any,
+        entry: str,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        self._registry = registry
+        self._agent = agent
+        self._entry = entry
+        self._validators: Sequence[Callable[..., Any]] = agents.output_validators(agent)
+        self._round: Round | None = None
+        self._reask = False
+        self._last_failure: Failure | None = None
+        self._parent: Context | None = None
+        self._messages: Sequence[Any] = ()
+        self._requesting = False
+        self._result_known = False
+        self._conversation: str | None = None
+        self.asking = False
+        """The model is being asked: the handler of the request runs."""
+        self.recorder = CallRecorder(
+            telemetry,
+            CallStart(
+                library="pydantic_ai",
+                operation="agent_run",
+                noun="agent",
+                name=agents.name_of(agent),
+                entry=entry,
+                stream=entry in STREAMED,
+            ),
+            owner=self,
+            inputs=_inputs(arguments) if telemetry.content.mode != "off" else {},
+        )
+        self._tell_of_history(arguments.get("message_history"))
+
+    @property
+    def live(self) -> bool:
+        """Whether the Call is still open: an uninstrument ends it while the run goes on."""
+        return not self.recorder.ended
+
+    # --- the run -----------------------------------------------------------------------------------------
+
+    def _tell_of_history(self, history: Any) -> None:
+        if not self.recorder.recording or not isinstance(history, Sequence) or not history:
+            return
+        for finding in pairing.walk(history):
+            if finding.kind == "open_call":  # the run goes on with it, or is refused
+                continue
+            call = self.recorder.telemetry.content.digest(clean(str(finding.tool_call_id)))
+            self.recorder.event(
+                semconv.EVENT_HISTORY_REPAIR,
+                {
+                    semconv.HISTORY_REPAIR_KIND: finding.kind,
+                    semconv.HISTORY_TOOL_CALL_ID: call,
+                    semconv.HISTORY_MESSAGE_INDEX: finding.message_index,
+                },
+            )
+
+    def begins(self, run_context: Any) -> None:
+        """The run is set up; its ids are known."""
+        self._messages = run_context.messages
+        self._conversation = short_text(run_context.conversation_id)
+        run_id = short_text(run_context.run_id)
+        if run_id is not None:
+            self.recorder.identify(run_id)
+
+    def began(self) -> None:
+        """What wraps the run, such as the library's own span, is in place: it is the Iterations' parent."""
+        self._parent = otel_context.get_current()
+
+    def current(self) -> Context | None:
+        """The current context with the open Iteration's span in it, None when there is none."""
+        under_way = self._round
+        return under_way.recorder.over(otel_context.get_current()) if under_way is not None else None
+
+    # --- a request ---------------------------------------------------------------------------------------
+
+    def request_is_next(self, request: Any) -> None:
+        """A node is about to make a request; limits may still refuse it."""
+        self._settle(request.parts)
+        self._requesting = True
+
+    def request_begins(self, run_context: Any, request_context: Any) -> None:
+        """A request begins: the Iteration before it ends, and its own opens."""
+        messages, parameters = request_context.messages, request_context.model_request_parameters
+        request = messages[-1] if messages else None
+        self._settle(getattr(request, "parts", ()))
+        recorder = self.recorder
+        recorder.reasks_limit = run_context.max_retries
+        recorder.request_model = short_text(getattr(request_context.model, "model_name", None))
+        if recorder.contract_digest is None:
+            names = [validator_name(function) for function in self._validators]
+            recorder.contract_digest = self._registry.digest(self._agent, parameters, names)
+        recorder.telemetry.pricer.warm_soon()
+        self._messages = run_context.messages
+        self._open(request, parameters)
+
+    def _open(self, request: Any, parameters: Any) -> None:
+        opened = self.recorder.iteration("reask" if self._reask else "initial", self._parent)
+        self._requesting, self.asking = False, True
+        if opened is not None:
+            self._round = Round(
+                opened,
+                request,
+                seen=len(self._messages),
+                tools=frozenset(tool.name for tool in parameters.function_tools),
+                output_tools=frozenset(tool.name for tool in parameters.output_tools),
+            )
+
+    def responded(self, response: Any) -> None:
+        """The model has answered."""
+        self.asking = False
+        if self._round is not None and response is not None:
+            self._round.answered(response)
+            if self._result_known:
+                self._settle(None)
+
+    def request_raised(self, error: BaseException) -> None:
+        """A request raised. A capability may have given the answer itself, or asked for another one."""
+        self.asking = False
+        name = type(error).__name__
+        if name == "SkipModelRequest":
+            self.responded(getattr(error, "response", None))
+        elif name == "ModelRetry" and self._round is not None:
+            self._round.reject(INVALID, reader.words_of(error))
+
+    # --- what follows from an answer ---------------------------------------------------------------------
+
+    def schema_checked(self, output_context: Any, started_ns: int, error: BaseException | None) -> None:
+        """An output was parsed into its type, or could not be."""
+        if self._round is not None:
+            self._round.checked([schema_check(output_context)], started_ns, error)
+
+    def processed(self, output_context: Any, started_ns: int, error: BaseException | None) -> None:
+        """An output went through its function and the output validators."""
+        if self._round is not None:
+            self._round.checked(function_checks(output_context, self._validators), started_ns, error)
+
+    def tool_raised(self, tool: str, error: BaseException) -> None:
+        """The arguments of a tool call were not accepted, or the tool raised."""
+        if self._round is not None:
+            self._round.tool_raised(tool, error)
+
+    def result_is_known(self) -> None:
+        """The run has its result; of a stream, the answer may still be on its way."""
+        self._result_known = True
+        if self._round is not None and self._round.response is not None:
+            self._settle(None)
+
+    # --- the end of an Iteration -------------------------------------------------------------------------
+
+    def _settle(self, following: Sequence[Any] | None) -> None:
+        """End the open Iteration; ``following`` are the parts of the next request, None when none comes."""
+        under_way = self._round
+        if under_way is None:
+            return
+        under_way.look_for_answer(self._messages)
+        result = IterationResult(semconv.PASS) if following is None else under_way.followed_by(following)
+        self._end_iteration(result)
+
+    def _end_iteration(self, result: IterationResult) -> None:
+        under_way, self._round = self._round, None
+        if under_way is None:
+            return
+        recorder = self.recorder
+        result.validators = under_way.checks.views()
+        result.tools = under_way.tool_calls()
+        if recorder.recording and recorder.telemetry.content.mode != "off":
+            result.messages = reader.request_messages(under_way.request)
+            result.output = reader.answer_text(under_way.response)
+        self._reask, self._last_failure = result.handled, result.failure
+        under_way.recorder.end(result)
+
+    # --- the end of the run ------------------------------------------------------------------------------
+
+    def finished(self, output: Any) -> None:
+        """The run has a result."""
+        self._settle(None)
+        self._end(CallResult(semconv.PASS, output=output))
+
+    def dropped(self) -> None:
+        """Nobody holds the run any longer, and it was never left."""
+        if self._result_known:
+            self.finished(None)
+        else:
+            self.left()
+
+    def left(self) -> None:
+        """The application left the run before its end; nothing went wrong."""
+        under_way, failure = self._round, None
+        if under_way is not None:
+            under_way.look_for_answer(self._messages)
+            result = under_way.left()
+            failure = result.failure
+            self._end_iteration(result)
+        status: semconv.Status = semconv.FAIL if failure is not None else semconv.NOT_RUN
+        self._end(CallResult(status, abandoned=True, failure=failure))
+
+    def failed(self, error: BaseException) -> None:
+        """The run raised to the application."""
+        if self._reader_left(error):
+            self.left()
+            return
+        under_way = self._round
+        if under_way is not None:
+            under_way.look_for_answer(self._messages)
+        answered = under_way is not None and under_way.response is not None
+        if under_way is not None and answered and is_used_up(error, under_way.rejected):
+            failure = under_way.used_up_by(error)
+            rejected = Failure(failure.failure_class, parts=failure.parts)
+            self._end_iteration(IterationResult(semconv.FAIL, failure=rejected))
+            self._end(CallResult(semconv.FAIL, severe=True, limit_reached=True, failure=failure))
+            return
+        self._end(CallResult(semconv.ERROR, failure=self._errs(under_way, answered, error)))
+
+    def _errs(self, under_way: Round | None, answered: bool, error: BaseException) -> Failure:
+        """End the Iteration that the error came from, if it came from one."""
+        failure = classify(error, requested=under_way is not None and not answered)
+        if is_refusal(error, self._requesting):
+            self._settle(None)
+            refused = self.recorder.iteration("reask" if self._reask else "initial", self._parent)
+            if refused is not None:
+                refused.end(IterationResult(semconv.NOT_RUN, failure=failure))
+        elif under_way is not None:
+            if not answered:
+                under_way.recorder.response = reader.read_failed_attempts(error)
+            self._end_iteration(IterationResult(semconv.ERROR, failure=failure))
+        return failure
+
+    def _reader_left(self, error: BaseException) -> bool:
+        """The generator that holds the run was closed, or the task behind ``run_stream_events`` cancelled."""
+        if isinstance(error, GeneratorExit):
+            return True
+        return isinstance(error, asyncio.CancelledError) and self._entry == "run_stream_events"
+
+    def _end(self, result: CallResult) -> None:
+        redactor = self.recorder.telemetry.content.redactor
+        if self._conversation is not None:  # an id of the application's own may be anybody's name
+            result.conversation_id = redactor.redact(self._conversation).text
+        result.agent_name = short_text(self._agent.name)
+        self.recorder.end(result)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the library's objects: whoever holds the run's result holds its capabilities as well."""
+        self._agent = self._round = self._parent = self._last_failure = None
+        self._messages = self._validators = ()
+
+
+def _inputs(arguments: Mapping[str, Any]) -> dict[str, object]:
+    """What the application gave, by attribute."""
+    prompt = arguments.get("user_prompt")
+    chosen = {name: arguments[name] for name in _ARGUMENTS if arguments.get(name) is not None}
+    return {
+        semconv.INPUT_MESSAGES: [{"role": "user", "content": prompt}] if prompt is not None else None,
+        semconv.INPUT_METADATA: arguments.get("metadata") or None,
+        semconv.INPUT_ARGUMENTS: chosen or None,
+    }

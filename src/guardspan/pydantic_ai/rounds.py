@@ -1,0 +1,150 @@
+"""What is known of the Iteration under way, and what became of it.
+
+The hooks tell what was rejected of an answer. What they do not see (an empty answer, a tool that does not
+exist) shows in the answer itself, and in the parts of the request that follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardspan import failures, semconv
+from guardspan.lifecycle import IterationRecorder
+from guardspan.pydantic_ai import reader
+from guardspan.pydantic_ai.checks import Check, Checks
+from guardspan.pydantic_ai.outcomes import (
+    EMPTY,
+    INVALID,
+    INVALID_TOOL_CALL,
+    UNPARSABLE,
+    Rejection,
+    rejection_in,
+)
+from guardspan.views import Failure, IterationResult, ToolCalls
+
+_NOT_FAILURES = frozenset({"CallDeferred", "ApprovalRequired", "SkipToolExecution", "SkipToolValidation"})
+
+
+@dataclass(slots=True)
+class Round:
+    """One model request with what follows from it.
+
+    Attributes:
+        recorder: of its Iteration.
+        request: the newest ``ModelRequest``; content.
+        seen: how many messages the run had when it began.
+        tools: names of the tools that could be called; ``output_tools``, of those that stand for the output.
+        response: the ``ModelResponse``, None until it is there; content.
+        checks: of the output.
+    """
+
+    recorder: IterationRecorder
+    request: Any
+    seen: int
+    tools: frozenset[str]
+    output_tools: frozenset[str]
+    response: Any = None
+    checks: Checks = field(default_factory=Checks)
+    _rejection: Rejection | None = None
+    _words: list[str] = field(default_factory=list)
+    _retried_tools: int = 0
+    _failed_tools: int = 0
+
+    @property
+    def rejected(self) -> bool:
+        """Whether a hook was told that something of the answer was not accepted."""
+        return self._rejection is not None
+
+    def reject(self, rejection: Rejection, words: str) -> None:
+        """Note that something of the answer was not accepted; why the first time counts."""
+        self._rejection = self._rejection or rejection
+        self._words.append(words)
+
+    def answered(self, response: Any) -> None:
+        """The answer is there."""
+        self.response = response
+        self.recorder.response = reader.read_response(response)
+
+    def look_for_answer(self, messages: Sequence[Any]) -> None:
+        """Of a stream that was left, or a request that a capability mended, the messages hold the answer."""
+        if self.response is not None:
+            return
+        for message in reversed(messages[self.seen :]):
+            if message.kind == "response":
+                self.answered(message)
+                return
+
+    def checked(self, checks: Sequence[Check], started_ns: int, error: BaseException | None) -> None:
+        """The output was checked, until ``error`` ended that."""
+        rejection = rejection_in(error) if error is not None else None
+        culprit = self.checks.ran(checks, started_ns, error, rejection is not None) if checks else None
+        if rejection is not None:
+            words = reader.words_of(rejection)
+            self.reject(
+                UNPARSABLE if reader.is_unparsable(rejection) else INVALID,
+                f"{culprit.name}: {words}" if culprit is not None else words,
+            )
+
+    def tool_raised(self, tool: str, error: BaseException) -> None:
+        """The arguments of a tool call were not accepted, or the tool raised."""
+        rejection = rejection_in(error)
+        if rejection is not None:
+            self._retried_tools += 1
+            self.reject(INVALID_TOOL_CALL, f"{tool}: {reader.words_of(rejection)}")
+        elif type(error).__name__ not in _NOT_FAILURES and not failures.is_cancellation(error):
+            self._failed_tools += 1
+
+    def tool_calls(self) -> ToolCalls | None:
+        """The answer's tool calls, None where there are none."""
+        if self.response is None:
+            return None
+        names, calls = reader.tool_names(self.response, self.tools, self.output_tools)
+        return ToolCalls(names, calls, self._failed_tools, self._retried_tools) if calls else None
+
+    def followed_by(self, parts: Sequence[Any]) -> IterationResult:
+        """What became of it, by the parts of the request that follows."""
+        retries = reader.retries_in(parts)
+        self._failed_tools = max(self._failed_tools, reader.failed_tools(parts))
+        if not retries and not self._is_empty():  # older releases say nothing when they ask again
+            return IterationResult(semconv.PASS)
+        rejection, words = self._why(map(reader.words_of_part, retries))
+        if rejection is INVALID_TOOL_CALL:
+            asked_again = sum(getattr(part, "tool_name", None) is not None for part in retries)
+            self._retried_tools = max(self._retried_tools, asked_again)
+        failure = Failure(rejection.failure_class, parts=words)
+        return IterationResult(semconv.FAIL, handled=True, failure=failure, reask_reason=rejection.reason)
+
+    def used_up_by(self, error: BaseException) -> Failure:
+        """Why the answer was rejected, where no retry was left and ``error`` says so."""
+        rejection, words = self._why([reader.words_of(rejection_in(error) or error)])
+        cause = failures.original(error)
+        return Failure(
+            rejection.failure_class,
+            failures.type_name(error),
+            failures.type_name(cause) if cause is not None else None,
+            words,
+        )
+
+    def left(self) -> IterationResult:
+        """What became of it, where the application left the run."""
+        if self._rejection is None:
+            return IterationResult(semconv.NOT_RUN, abandoned=True)
+        failure = Failure(self._rejection.failure_class, parts=tuple(self._words))
+        return IterationResult(semconv.FAIL, abandoned=True, failure=failure)
+
+    def _is_empty(self) -> bool:
+        return self.response is not None and reader.is_empty(self.response)
+
+    def _why(self, told: Iterable[str]) -> tuple[Rejection, tuple[str, ...]]:
+        """Why the answer was rejected, and in which words: the hooks', else the library's (``told``)."""
+        if self._rejection is not None:
+            return self._rejection, tuple(dict.fromkeys(self._words))
+        if self._is_empty():
+            return EMPTY, ("the answer was empty",)
+        words = tuple(dict.fromkeys(told))
+        known = self.tools | self.output_tools
+        if self.response is not None and reader.calls_unknown_tool(self.response, known):
+            return INVALID_TOOL_CALL, words
+        return INVALID, words
