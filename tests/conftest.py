@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,3 +27,20 @@ warnings.filterwarnings("ignore", module="guardrails")
 def home() -> Path:
     """The folder that stands for the user's home, with Guardrails' own metrics switched off."""
     return Path(_home.name)
+
+
+@pytest.fixture
+def record() -> Iterator[Callable[..., Any]]:
+    """Instruments with options of the test's own (a `Recording`); everything is put back afterwards."""
+    from recording import Recording
+
+    import guardspan
+
+    yield Recording
+    guardspan.uninstrument()
+
+
+@pytest.fixture
+def recording(record: Callable[..., Any]) -> Any:
+    """Instrumented with the defaults."""
+    return record()

@@ -17,6 +17,7 @@ VOLATILE = {
     semconv.NAME,
     semconv.OPERATION_NAME,
     semconv.CALL_ID,
+    semconv.CONVERSATION_ID,
     semconv.GUARDRAILS_CALL_ID,
     semconv.CONTRACT_DIGEST,
     semconv.FAILURE_DIGEST,

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import functools
 import ssl
-from collections.abc import Callable, Iterator
 
 import pytest
-from recording import Recording
-
-import guardspan
 
 _one_ssl_context = functools.cache(ssl.create_default_context)
 
@@ -18,16 +14,3 @@ _one_ssl_context = functools.cache(ssl.create_default_context)
 def _certificates_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each `Guard()` makes two HTTP clients, and each client reads all certificates: 40 ms a guard."""
     monkeypatch.setattr(ssl, "create_default_context", _one_ssl_context)
-
-
-@pytest.fixture
-def record() -> Iterator[Callable[..., Recording]]:
-    """Instruments with options of the test's own; everything is put back afterwards."""
-    yield Recording
-    guardspan.uninstrument()
-
-
-@pytest.fixture
-def recording(record: Callable[..., Recording]) -> Recording:
-    """Instrumented with the defaults."""
-    return record()
