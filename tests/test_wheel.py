@@ -96,6 +96,7 @@ def test_the_wheels_metadata_names_the_entry_points(wheel: Path) -> None:
     assert {(entry.group, entry.name): entry.value for entry in found.entry_points} == {
         ("console_scripts", "guardspan"): "guardspan.cli:main",
         ("opentelemetry_instrumentor", "guardrails_ai"): "guardspan.guardrails:GuardrailsInstrumentor",
+        ("opentelemetry_instrumentor", "pydantic_ai"): "guardspan.pydantic_ai:PydanticAIInstrumentor",
         ("opentelemetry_traces_exporter", "guardspan_file"): "guardspan.files:GuardspanFileExporter",
     }
     assert found.metadata["Name"] == "guardspan"

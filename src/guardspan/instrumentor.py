@@ -37,10 +37,12 @@ class LibraryInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     :class:`guardspan.Settings`, such as ``content="redacted"``.
 
     Attributes:
+        title: the library's name.
         module: the library's module, whose import is waited for.
         supported: the library's distribution and the range of its versions, as a requirement.
     """
 
+    title: ClassVar[str]
     module: ClassVar[str]
     supported: ClassVar[str]
 
@@ -100,7 +102,7 @@ class LibraryInstrumentor(BaseInstrumentor):  # type: ignore[misc]
             if _is_supported(self.supported):
                 self._apply(self._options)
         except Exception as error:
-            report(f"instrument {self.module}", error)
+            report(f"instrument {self.title}", error)
 
     def _apply(self, options: dict[str, Any]) -> None:
         from guardspan.patching import Patches

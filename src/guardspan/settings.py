@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _log = logging.getLogger("guardspan")
+_told: set[tuple[str, str]] = set()
 
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURE_MEANS_REDACTED = {"SPAN_ONLY", "SPAN_AND_EVENT"}
@@ -83,7 +84,9 @@ class Settings(BaseSettings):
             given["content"] = "redacted"
         faulty = environment_faults()
         for name, fault in faulty.items():
-            _log.error("guardspan: %s: %s; using the default", name, fault)
+            if (name, fault) not in _told:  # each library's instrumentor reads the settings
+                _told.add((name, fault))
+                _log.error("guardspan: %s: %s; using the default", name, fault)
         defaults = {field: cls.model_fields[field].get_default() for field in map(_field_of, faulty)}
         return cls(**{**defaults, **given})
 

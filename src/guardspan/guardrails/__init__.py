@@ -28,6 +28,7 @@ SUPPORTED = "guardrails-ai >= 0.6.8, != 0.10.1, < 0.12"
 class GuardrailsInstrumentor(LibraryInstrumentor):
     """Patches ``Guard`` and ``AsyncGuard``, lazily."""
 
+    title: ClassVar[str] = "Guardrails"
     module: ClassVar[str] = "guardrails"
     supported: ClassVar[str] = SUPPORTED
 

@@ -28,6 +28,7 @@ SUPPORTED = "pydantic-ai-slim >= 2.0, < 3"
 class PydanticAIInstrumentor(LibraryInstrumentor):
     """Patches ``Agent.iter``, lazily."""
 
+    title: ClassVar[str] = "Pydantic AI"
     module: ClassVar[str] = "pydantic_ai"
     supported: ClassVar[str] = SUPPORTED
 
