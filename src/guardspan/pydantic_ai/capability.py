@@ -68,18 +68,6 @@ class GuardspanCapability(AbstractCapability[Any]):
                 self._execution.result_is_known()
         return result
 
-    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
-        """Make the Iteration current for whoever reads a stream as well.
-
-        Newer releases open a stream where it is read, and carry there what this hook leaves in the context.
-        What wraps the request or the run puts the context back.
-        """
-        with _following:
-            context = self._execution.current() if self._execution.asking else None
-            if context is not None:
-                otel_context.attach(context)
-        return request_context
-
     async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Handler) -> Any:
         """One request, with the Iteration current."""
         execution = self._execution

@@ -60,8 +60,6 @@ class AgentExecution:
         self._requesting = False
         self._result_known = False
         self._conversation: str | None = None
-        self.asking = False
-        """The model is being asked: the handler of the request runs."""
         self.recorder = CallRecorder(
             telemetry,
             CallStart(
@@ -141,7 +139,7 @@ class AgentExecution:
 
     def _open(self, request: Any, parameters: Any) -> None:
         opened = self.recorder.iteration("reask" if self._reask else "initial", self._parent)
-        self._requesting, self.asking = False, True
+        self._requesting = False
         if opened is not None:
             self._round = Round(
                 opened,
@@ -153,7 +151,6 @@ class AgentExecution:
 
     def responded(self, response: Any) -> None:
         """The model has answered."""
-        self.asking = False
         if self._round is not None and response is not None:
             self._round.answered(response)
             if self._result_known:
@@ -161,7 +158,6 @@ class AgentExecution:
 
     def request_raised(self, error: BaseException) -> None:
         """A request raised. A capability may have given the answer itself, or asked for another one."""
-        self.asking = False
         name = type(error).__name__
         if name == "SkipModelRequest":
             self.responded(getattr(error, "response", None))
