@@ -16,8 +16,9 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 
-from guardspan.guardrails import SUPPORTED
+from guardspan.guardrails import SUPPORTED as GUARDRAILS
 from guardspan.pricing import PricesError, load_prices
+from guardspan.pydantic_ai import SUPPORTED as PYDANTIC_AI
 from guardspan.settings import Settings, environment_faults
 from guardspan.telemetry import distribution_version
 
@@ -25,6 +26,8 @@ Level = Literal["ok", "note", "problem"]
 
 _EXPORTERS = {"otlp", "otlp_proto_grpc", "otlp_proto_http", "console", "none"}
 _DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
+_LIBRARIES = {"guardrails_ai": GUARDRAILS, "pydantic_ai": PYDANTIC_AI}
+"""Supported ranges by entry point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def examine() -> Iterator[Finding]:
     settings = Settings.from_environment()
     yield from _own()
     yield from _report()
-    yield from _library()
+    yield from _libraries()
     yield from _settings(settings)
     yield from _prices(settings.prices)
     yield from _exporters(settings.dir)
@@ -85,23 +88,31 @@ def _report() -> Iterator[Finding]:
         yield Finding("note", "guardspan report", 'only --json, until pip install "guardspan[report]"')
 
 
-def _library() -> Iterator[Finding]:
-    found = distribution_version("guardrails-ai")
-    if found is None:
-        yield Finding("note", "guardrails-ai", "not installed: there is nothing to instrument")
-    elif not Requirement(SUPPORTED).specifier.contains(found, prereleases=True):
-        mend = f'pip install "{SUPPORTED.replace(" ", "")}"'
-        yield Finding("problem", "guardrails-ai", f"{found} would not be patched", mend)
-    elif "guardrails_ai" in _names(os.environ.get(_DISABLED, "")):
-        mend = f"remove guardrails_ai from {_DISABLED}"
-        yield Finding("problem", "guardrails-ai", f"{found}, switched off by {_DISABLED}", mend)
-    elif not _registered("opentelemetry_instrumentor", "guardrails_ai"):
-        mend = "install guardspan again: its entry points are missing"
-        yield Finding("problem", "guardrails-ai", f"{found}, but no instrumentor is registered", mend)
-    else:
-        yield Finding("ok", "guardrails-ai", f"{found}, supported; patched when it is imported")
+def _libraries() -> Iterator[Finding]:
+    for entry_point, supported in _LIBRARIES.items():
+        yield _library(entry_point, Requirement(supported))
+    if all(distribution_version(Requirement(supported).name) is None for supported in _LIBRARIES.values()):
+        yield Finding("note", "libraries", "none is installed: there is nothing to instrument")
     if distribution_version("openinference-instrumentation-guardrails"):
         yield Finding("note", "openinference-instrumentation-guardrails", "also installed")
+
+
+def _library(entry_point: str, supported: Requirement) -> Finding:
+    name = supported.name
+    found = distribution_version(name)
+    if found is None:
+        return Finding("note", name, "not installed")
+    if not supported.specifier.contains(found, prereleases=True):
+        mend = f'pip install "{_LIBRARIES[entry_point].replace(" ", "")}"'
+        return Finding("problem", name, f"{found} would not be patched", mend)
+    if entry_point in _names(os.environ.get(_DISABLED, "")):
+        return Finding(
+            "problem", name, f"{found}, switched off by {_DISABLED}", f"remove {entry_point} from {_DISABLED}"
+        )
+    if not _registered("opentelemetry_instrumentor", entry_point):
+        mend = "install guardspan again: its entry points are missing"
+        return Finding("problem", name, f"{found}, but no instrumentor is registered", mend)
+    return Finding("ok", name, f"{found}, supported; patched when it is imported")
 
 
 def _settings(settings: Settings) -> Iterator[Finding]:
@@ -178,6 +189,8 @@ def _writable(folder: Path) -> bool:
 
 
 def _guardrails_tracing(tracing: str) -> Iterator[Finding]:
+    if distribution_version("guardrails-ai") is None:
+        return
     if tracing == "keep":
         yield Finding("note", "Guardrails' own tracing", "kept: it exports full content to your exporter")
     else:

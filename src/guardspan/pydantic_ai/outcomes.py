@@ -40,6 +40,14 @@ def rejection_in(error: BaseException) -> BaseException | None:
     return cause if one_too_many and type(cause).__name__ in _REJECTIONS else None
 
 
+def cause_of(error: BaseException) -> str | None:
+    """The class of the original exception under a wrapping one, of which the library has two for a rejection."""
+    cause = failures.original(error)
+    if cause is not None and type(cause).__name__ == "ToolRetryError":
+        cause = failures.original(cause) or cause
+    return failures.type_name(cause) if cause is not None else None
+
+
 def is_used_up(error: BaseException, rejected: bool) -> bool:
     """Whether an answer was rejected, and no retry was left.
 
@@ -76,7 +84,7 @@ def classify(error: BaseException, *, requested: bool) -> Failure:
     return Failure(
         _failure_class(error, cause, requested),
         error_type=failures.type_name(error),
-        cause=failures.type_name(cause) if cause is not None else None,
+        cause=cause_of(error),
         parts=(f"{failures.type_name(error)}: {failures.message(error)}",),
     )
 

@@ -67,7 +67,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write one self-contained HTML page")
     parser.add_argument("--json", action="store_true", help="print JSON for scripts instead of tables")
     parser.add_argument(
-        "--call", metavar="ID", help="print one Call as a tree: its id or the beginning of it, or a trace id"
+        "--call",
+        metavar="ID",
+        help="print one Call as a tree: its id, the beginning or the end of it, or a trace id",
     )
     parser.set_defaults(run=run)
     return parser

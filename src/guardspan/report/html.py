@@ -16,7 +16,6 @@ from guardspan.report.markup import Content, element, html, table
 from guardspan.report.model import CallSummary, Durations, Figures, Report
 
 MAX_ROWS = 100
-_ID_LENGTH = 12
 _OFTEN_NOTHING = {"Failed", "Error", "Unpriced", "No tokens", "Stuck", "Limit", "Abandoned"}
 
 Rows = list[list[Content]]
@@ -228,7 +227,9 @@ def _slowest(report: Report) -> Element:
     rows: Rows = [
         [_name(guard.name), text.count(guard.calls), *_durations(guard)] for guard in report.slowest_guards
     ]
-    return _panel("Slowest guards", "", table(["Name", "Calls", "Mean", "p50", "p95", "Longest"], rows))
+    return _panel(
+        "Slowest guards and agents", "", table(["Name", "Calls", "Mean", "p50", "p95", "Longest"], rows)
+    )
 
 
 def _validators(report: Report) -> Element:
@@ -266,7 +267,7 @@ def _calls(title: str, note: str, calls: Sequence[CallSummary], all_calls: int) 
 
 def _call_cells(call: CallSummary) -> list[Content]:
     return [
-        element("code", (call.call_id or call.trace_id)[:_ID_LENGTH]),
+        element("code", text.short_id(call.call_id or call.trace_id)),
         text.moment(call.started),
         _name(call.name),
         element("span", call.status, classes="badge " + call.status.replace(" ", "-")),

@@ -181,7 +181,7 @@ class Report(BaseModel):
     totals: Figures = Field(description="the figures of all Calls")
     by: By = Field(description="what `groups` are made by")
     groups: list[Group] = Field(description="dearest first")
-    slowest_guards: list[GuardDurations] = Field(description="by p95, at most 20")
+    slowest_guards: list[GuardDurations] = Field(description="guards and agents by p95, at most 20")
     validators: list[ValidatorFigures] = Field(description="most failures first")
     days: list[Day] = Field(description="oldest first; days without spans are left out")
     unpriced_models: list[UnpricedModel] = Field(description="most Iterations first, at most 100")

@@ -100,6 +100,7 @@ class CallSpan(Spent):
     reasks_limit: int | None = None
     limit_reached: bool | None = None
     stuck: bool | None = None
+    conversation_id: str | None = None
     unpriced: int | None = None
 
 
@@ -117,6 +118,11 @@ class IterationSpan(Spent):
     response_id: str | None = None
     finish_reasons: tuple[str, ...] = ()
     failure_repeats: int | None = None
+    tools: tuple[str, ...] = ()
+    tool_calls: int | None = None
+    tool_failures: int | None = None
+    tool_retries: int | None = None
+    failed_attempts: int | None = None
     evidence: str | None = None
 
     @property
@@ -126,8 +132,9 @@ class IterationSpan(Spent):
 
     @property
     def may_lack_tokens(self) -> bool:
-        """Whether it has no token count though its stage is one that can ask an LLM."""
-        return self.stage in ("initial", "reask") and not self.has_tokens
+        """Whether it has no token count though it may have asked an LLM: nothing refused that."""
+        refused = self.status == semconv.NOT_RUN and not self.abandoned
+        return self.stage in ("initial", "reask") and not refused and not self.has_tokens
 
     @property
     def lacks_tokens(self) -> bool:
@@ -244,6 +251,7 @@ _CALL: _Fields = {
     semconv.REASKS_LIMIT: ("reasks_limit", _count),
     semconv.LIMIT_REACHED: ("limit_reached", _flag),
     semconv.STUCK: ("stuck", _flag),
+    semconv.CONVERSATION_ID: ("conversation_id", _name),
     semconv.COST_UNPRICED: ("unpriced", _count),
 }
 _ITERATION: _Fields = {
@@ -258,6 +266,11 @@ _ITERATION: _Fields = {
     semconv.RESPONSE_ID: ("response_id", _name),
     semconv.FINISH_REASONS: ("finish_reasons", _names),
     semconv.FAILURE_REPEATS: ("failure_repeats", _count),
+    semconv.TOOL_NAME: ("tools", _names),
+    semconv.TOOL_CALLS: ("tool_calls", _count),
+    semconv.TOOL_FAILURES: ("tool_failures", _count),
+    semconv.TOOL_RETRIES: ("tool_retries", _count),
+    semconv.FAILED_ATTEMPTS: ("failed_attempts", _count),
     semconv.EVIDENCE: ("evidence", _text(MAX_TEXT)),
 }
 _VALIDATOR: _Fields = {

@@ -27,7 +27,6 @@ _NARROW = 64
 _SLIM = 50
 _GAP = 4
 _BETWEEN = 2
-_ID_LENGTH = 12
 _KEY_WIDTH = 20
 """A longer name is cut where there is no room; up to here other columns make room for it."""
 _STYLES = {"pass": "green", "fail": "yellow", "error": "red", "not run": "dim"}
@@ -303,7 +302,7 @@ def _slowest(report: Report, width: int) -> RenderableType:
         )
         for guard in report.slowest_guards[:_FEW]
     ]
-    return _fitted("Slowest guards", "name", heads, rows, width, ("mean", "p50", "max", "Calls"))
+    return _fitted("Slowest guards and agents", "name", heads, rows, width, ("mean", "p50", "max", "Calls"))
 
 
 def _unpriced(report: Report) -> RenderableType:
@@ -351,7 +350,7 @@ def _calls_table(title: str, heads: Sequence[str]) -> Table:
 
 def _call_cells(call: CallSummary) -> dict[str, RenderableType]:
     return {
-        "Call": foreign((call.call_id or call.trace_id)[:_ID_LENGTH]),
+        "Call": foreign(text.short_id(call.call_id or call.trace_id)),
         "began (UTC)": text.moment(call.started),
         "began": text.moment(call.started)[5:],
         "name": foreign(call.name),

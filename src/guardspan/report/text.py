@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 NONE = "\N{EN DASH}"
 """What is not known."""
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_ID_LENGTH = 12
+_UUID_LENGTH = 36
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 _SPACE = "\N{NO-BREAK SPACE}"
 
@@ -31,6 +33,12 @@ def header(report: Report) -> list[str]:
     if report.since is not None:
         facts.append(since(report.since))
     return facts
+
+
+def short_id(name: str) -> str:
+    """Enough of an id to find it by: its beginning, and of a UUID, which begins with the time, its end."""
+    is_uuid = len(name) == _UUID_LENGTH and name.count("-") == 4
+    return name[-_ID_LENGTH:] if is_uuid else name[:_ID_LENGTH]
 
 
 def plain(text: str) -> str:

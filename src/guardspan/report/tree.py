@@ -38,21 +38,25 @@ class _Matches:
     call_id: list[CallSpan] = field(default_factory=list)
     trace_id: list[CallSpan] = field(default_factory=list)
     guardrails_id: list[CallSpan] = field(default_factory=list)
-    beginning: list[CallSpan] = field(default_factory=list)
+    part: list[CallSpan] = field(default_factory=list)
 
     def add(self, call: CallSpan, wanted: str) -> None:
         for found, matches in (
             (self.call_id, call.call_id == wanted),
             (self.trace_id, call.trace_id == wanted.lower()),
             (self.guardrails_id, call.guardrails_call_id == wanted),
-            (self.beginning, (call.call_id or "").startswith(wanted)),
+            (self.part, _begins_or_ends_with(call.call_id or "", wanted)),
         ):
             if matches and len(found) <= MAX_LISTED:
                 found.append(call)
 
     def best(self) -> list[CallSpan]:
         """Those that match most closely."""
-        return self.call_id or self.trace_id or self.guardrails_id or self.beginning
+        return self.call_id or self.trace_id or self.guardrails_id or self.part
+
+
+def _begins_or_ends_with(call_id: str, wanted: str) -> bool:
+    return call_id.startswith(wanted) or call_id.endswith(wanted)
 
 
 @dataclass(slots=True)
@@ -86,7 +90,7 @@ def find_tree(files: Sequence[Path], wanted: str, progress: Progress | None = No
 
     Args:
         files: where to look.
-        wanted: the beginning of a Call's id, a trace id, or Guardrails' own call id.
+        wanted: the beginning or the end of a Call's id, a trace id, or Guardrails' own call id.
         progress: told how much has been read; everything is read twice.
 
     Raises:
@@ -178,6 +182,7 @@ def _call_label(call: CallSpan) -> RenderableType:
         ("call", call.call_id),
         ("trace", call.trace_id),
         ("Guardrails' call id", call.guardrails_call_id),
+        ("conversation", call.conversation_id),
         ("entry", call.entry),
         ("model asked for", call.request_model),
         ("service", call.service),
@@ -208,6 +213,10 @@ def _iteration_label(span: IterationSpan) -> RenderableType:
         _Line(_head(f"Iteration{index} ", span.stage, span.status), facts),
         *_failure(span),
     ]
+    if span.tool_calls:
+        lines.append(_dim(_tools(span)))
+    if span.failed_attempts:
+        lines.append(_dim(f"{text.plural(span.failed_attempts, 'model')} tried before this one"))
     if span.reask_reason:
         lines.append(_dim(f"asked again because of {span.reask_reason}"))
     if span.failure_repeats and span.failure_repeats > 1:
@@ -215,6 +224,17 @@ def _iteration_label(span: IterationSpan) -> RenderableType:
     if span.library_status:
         lines.append(_dim(f"the library's own status: {span.library_status}"))
     return Group(_lines(lines), *_evidence(span.evidence))
+
+
+def _tools(span: IterationSpan) -> str:
+    counts = (
+        (span.tool_calls, "called"),
+        (span.tool_retries, "to be called again"),
+        (span.tool_failures, "failed"),
+    )
+    return f"tools {', '.join(span.tools)}: " + ", ".join(
+        f"{count} {word}" for count, word in counts if count
+    )
 
 
 def _validator_label(span: ValidatorSpan) -> RenderableType:
