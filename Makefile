@@ -32,7 +32,7 @@ format: env      ## let ruff mend what it can
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-test-versions: env   ## the suite on the lowest and highest supported Guardrails, on every Python at hand (PYTHONS=3.10,3.13: on these)
+test-versions: env   ## the suite on the lowest and highest supported libraries, on every Python at hand (PYTHONS=3.10,3.13: on these)
 	$(BIN)/python tests/versions.py $(if $(PYTHONS),--pythons $(PYTHONS))
 
 bench: env       ## bare against instrumented against the least possible work
@@ -44,7 +44,7 @@ docs: env        ## write what is generated from the code: docs/emitted.md, docs
 picture: env     ## make docs/images/report.png from the demo's report (needs Chromium)
 	$(BIN)/python docs/picture.py
 
-lock: env        ## renew the pinned environments: development, and the lowest supported Guardrails
+lock: env        ## renew the pinned environments: development, and the lowest supported libraries
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.10 --generate-hashes --no-header \
 	    --extra all --extra instruments-any --group dev --group validators --group agents pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.10 --generate-hashes --no-header --no-annotate \

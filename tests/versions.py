@@ -1,12 +1,11 @@
-"""The suite on every Python at hand, with the lowest and the highest supported Guardrails.
+"""The suite on every Python at hand, with the lowest and the highest supported versions of the libraries.
 
     make test-versions
-    .venv/bin/python tests/versions.py --pythons 3.10,3.13 --guardrails 0.6.8
+    .venv/bin/python tests/versions.py --pythons 3.10,3.13 --with lowest
 
-Each pair has an environment of its own, `.venv-<python>-<guardrails>`, made by uv and kept for the next time.
-The highest version is the one that `requirements/dev.txt` pins, together with all else that it pins. Any
-other version gets what its own requirements allow, within `requirements/guardrails-<version>.txt` where
-there is such a file.
+Each pair has an environment of its own, `.venv-<python>-<lowest or highest>`, made by uv and kept for the
+next time. The highest versions are those that `requirements/dev.txt` pins, together with all else that it
+pins; the lowest are those that `requirements/lowest.in` names, with the pins in `requirements/lowest.txt`.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 from rich.console import Console
 from rich.table import Table
 
@@ -35,7 +35,10 @@ else:
 ROOT = Path(__file__).parent.parent
 UV = Path(sys.executable).with_name("uv")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
-PINNED = ROOT / "requirements" / "dev.txt"
+PINS = {
+    "lowest": ROOT / "requirements" / "lowest.txt",
+    "highest": ROOT / "requirements" / "dev.txt",
+}
 NOT_FOR_TESTS = {"mypy", "ruff", "coverage"}
 
 console = Console(highlight=False)
@@ -43,16 +46,16 @@ console = Console(highlight=False)
 
 @dataclass(frozen=True)
 class Pair:
-    """One interpreter with one version of Guardrails."""
+    """One interpreter with the lowest or the highest versions."""
 
     python: str
     interpreter: Path
-    guardrails: str
+    end: str
 
     @property
     def folder(self) -> Path:
         """The environment's folder."""
-        return ROOT / f".venv-{self.python}-{self.guardrails}"
+        return ROOT / f".venv-{self.python}-{self.end}"
 
     @property
     def executable(self) -> Path:
@@ -69,6 +72,7 @@ class Outcome:
     failed: int
     seconds: float
     output: str
+    libraries: str = ""
 
 
 class NoEnvironment(Exception):
@@ -80,23 +84,20 @@ def project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def supported() -> Requirement:
-    """The supported range of Guardrails."""
-    found = [Requirement(line) for line in project()["project"]["optional-dependencies"]["instruments-any"]]
-    return next(requirement for requirement in found if requirement.name == "guardrails-ai")
+def libraries() -> list[Requirement]:
+    """The instrumented libraries, with their supported ranges."""
+    found = project()["project"]["optional-dependencies"]["instruments-any"]
+    return [Requirement(line) for line in found]
 
 
-def lowest(requirement: Requirement) -> str:
-    """The lower bound of a range."""
-    return next(spec.version for spec in requirement.specifier if spec.operator == ">=")
-
-
-def pinned() -> str:
-    """The version that the development environment has."""
-    found = re.search(r"^guardrails-ai==(\S+)", PINNED.read_text(encoding="utf-8"), re.MULTILINE)
-    if found is None:
-        raise SystemExit(f"{PINNED.relative_to(ROOT)} pins no guardrails-ai; run `make lock`")
-    return found[1]
+def check_lowest() -> None:
+    """Ends the program where the lowest versions that are tested are not the lowest supported ones."""
+    tested = (ROOT / "requirements" / "lowest.in").read_text(encoding="utf-8").split()
+    for library in libraries():
+        lowest = next(spec.version for spec in library.specifier if spec.operator == ">=")
+        named = next((line.partition("==")[2] for line in tested if line.startswith(f"{library.name}==")), "")
+        if not named or Version(named) != Version(lowest):  # 2.0 is 2.0.0
+            raise SystemExit(f"requirements/lowest.in: give {library.name}=={lowest}, then run `make lock`")
 
 
 def interpreters(python: str) -> Iterator[Path]:
@@ -125,34 +126,28 @@ def find(python: str) -> Path | None:
     return next((found for found in interpreters(python) if runs(found, python)), None)
 
 
-def requirements(guardrails: str) -> list[str]:
-    """What the suite needs, with one version of Guardrails."""
+def requirements() -> list[str]:
+    """What the suite needs."""
     package, groups = project()["project"], project()["dependency-groups"]
     tools = [line for line in groups["dev"] if Requirement(line).name not in NOT_FOR_TESTS]
     extras = package["optional-dependencies"]
     return [
-        f"guardrails-ai=={guardrails}",
         *package["dependencies"],
+        *extras["instruments-any"],
         *extras["files"],
         *extras["report"],
         *tools,
         *groups["validators"],
+        *groups["agents"],
     ]
 
 
-def constraints(guardrails: str) -> list[str | Path]:
-    """The pins that belong to a version of Guardrails, as options of uv."""
-    own = ROOT / "requirements" / f"guardrails-{guardrails}.txt"
-    if guardrails == pinned():
-        return ["--constraints", PINNED]
-    return ["--constraints", own] if own.exists() else []
-
-
-def uv(*arguments: str | Path) -> None:
-    """Run uv; its own words say what went wrong."""
+def uv(*arguments: str | Path) -> str:
+    """Run uv and return what it said; its own words say what went wrong."""
     done = subprocess.run([UV, "--quiet", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NoEnvironment(done.stderr.strip())
+    return done.stdout
 
 
 def make(pair: Pair) -> None:
@@ -160,13 +155,21 @@ def make(pair: Pair) -> None:
     if not pair.executable.exists():
         uv("venv", "--clear", "--python", pair.interpreter, pair.folder)
     install = ["pip", "install", "--python", pair.executable]
-    uv(*install, *constraints(pair.guardrails), *requirements(pair.guardrails))
+    uv(*install, "--constraints", PINS[pair.end], *requirements())
     uv(*install, "--no-deps", "--editable", ROOT)
 
 
+def installed(pair: Pair) -> str:
+    """The versions of the instrumented libraries in the environment of a pair."""
+    found = uv("pip", "freeze", "--python", pair.executable)
+    names = "|".join(re.escape(library.name) for library in libraries())
+    return ", ".join(re.findall(rf"^(?:{names})==(\S+)", found, re.MULTILINE))
+
+
 def suite() -> list[Path]:
-    """The tests that need no particular version: guards, and each module of the package."""
-    return [ROOT / "tests" / "guards", *sorted((ROOT / "tests").glob("test_*.py"))]
+    """The tests that need no particular version: guards, agents, and each module of the package."""
+    tests = ROOT / "tests"
+    return [tests / "guards", tests / "agents", *sorted(tests.glob("test_*.py"))]
 
 
 def test(pair: Pair) -> Outcome:
@@ -175,6 +178,7 @@ def test(pair: Pair) -> Outcome:
     report = pair.folder / "junit.xml"
     try:
         make(pair)
+        libraries_there = installed(pair)
     except NoEnvironment as error:
         return Outcome(False, 0, 0, time.monotonic() - started, str(error))
     report.unlink(missing_ok=True)
@@ -188,7 +192,7 @@ def test(pair: Pair) -> Outcome:
     )
     passed, failed = counts(report)
     ok = done.returncode == 0 and passed > 0
-    return Outcome(ok, passed, failed, time.monotonic() - started, done.stdout + done.stderr)
+    return Outcome(ok, passed, failed, time.monotonic() - started, done.stdout + done.stderr, libraries_there)
 
 
 def counts(report: Path) -> tuple[int, int]:
@@ -203,15 +207,11 @@ def counts(report: Path) -> tuple[int, int]:
 
 def chosen(arguments: Sequence[str] | None) -> list[Pair]:
     """The pairs that the command line asks for."""
-    parser = argparse.ArgumentParser(description="The suite on several versions of Python and Guardrails.")
+    parser = argparse.ArgumentParser(description="The suite on several versions of Python and the libraries.")
     parser.add_argument("--pythons", help="such as 3.10,3.13; every one at hand when left out")
-    parser.add_argument("--guardrails", help="such as 0.6.8,0.9.3; the lowest and highest when left out")
+    parser.add_argument("--with", dest="ends", choices=PINS, help="lowest or highest; both when left out")
     options = parser.parse_args(arguments)
-    versions = _split(options.guardrails) or [lowest(supported()), pinned()]
-    for version in versions:
-        if not supported().specifier.contains(version):
-            parser.error(f"--guardrails: {version} is not in the supported range, {supported().specifier}")
-    wanted = _split(options.pythons)
+    wanted = [part.strip() for part in (options.pythons or "").split(",") if part.strip()]
     if not set(wanted) <= set(PYTHONS):
         parser.error(f"--pythons: the supported ones are {', '.join(PYTHONS)}")
     found = {python: find(python) for python in wanted or PYTHONS}
@@ -219,30 +219,28 @@ def chosen(arguments: Sequence[str] | None) -> list[Pair]:
     if wanted and missing:
         parser.error(f"--pythons: there is no Python {', '.join(missing)} on the path or in pyenv")
     return [
-        Pair(python, interpreter, version)
+        Pair(python, interpreter, end)
         for python, interpreter in found.items()
         if interpreter is not None
-        for version in versions
+        for end in ([options.ends] if options.ends else PINS)
     ]
-
-
-def _split(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Test all pairs and print a table; returns 0 only if every one passed, and there was one."""
-    table = Table("Python", "Guardrails", "passed", "failed", "seconds", "", title="Versions")
+    check_lowest()
+    names = " and ".join(library.name for library in libraries())
+    table = Table("Python", names, "passed", "failed", "seconds", "", title="Versions")
     outcomes = []
     for pair in chosen(arguments):
-        console.print(f"Python {pair.python}, Guardrails {pair.guardrails} …")
+        console.print(f"Python {pair.python}, {pair.end} versions …")
         outcome = test(pair)
         outcomes.append(outcome)
         if not outcome.ok:
             console.print(outcome.output, markup=False, soft_wrap=True)
         numbers = (str(outcome.passed), str(outcome.failed), f"{outcome.seconds:.0f}")
         mark = "[green]ok[/green]" if outcome.ok else "[red]failed[/red]"
-        table.add_row(pair.python, pair.guardrails, *numbers, mark)
+        table.add_row(pair.python, outcome.libraries or pair.end, *numbers, mark)
     console.print(table)
     return 0 if outcomes and all(outcome.ok for outcome in outcomes) else 1
 

@@ -41,7 +41,7 @@ def rejection_in(error: BaseException) -> BaseException | None:
 
 
 def cause_of(error: BaseException) -> str | None:
-    """The class of the original exception under a wrapping one, of which the library has two for a rejection."""
+    """The class of the original exception under a wrapping one, of which a rejection can have two."""
     cause = failures.original(error)
     if cause is not None and type(cause).__name__ == "ToolRetryError":
         cause = failures.original(cause) or cause

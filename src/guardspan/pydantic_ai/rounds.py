@@ -20,6 +20,7 @@ from guardspan.pydantic_ai.outcomes import (
     INVALID_TOOL_CALL,
     UNPARSABLE,
     Rejection,
+    cause_of,
     rejection_in,
 )
 from guardspan.views import Failure, IterationResult, ToolCalls
@@ -119,13 +120,7 @@ class Round:
     def used_up_by(self, error: BaseException) -> Failure:
         """Why the answer was rejected, where no retry was left and ``error`` says so."""
         rejection, words = self._why([reader.words_of(rejection_in(error) or error)])
-        cause = failures.original(error)
-        return Failure(
-            rejection.failure_class,
-            failures.type_name(error),
-            failures.type_name(cause) if cause is not None else None,
-            words,
-        )
+        return Failure(rejection.failure_class, failures.type_name(error), cause_of(error), words)
 
     def left(self) -> IterationResult:
         """What became of it, where the application left the run."""
