@@ -73,7 +73,6 @@ class AgentExecution:
             owner=self,
             inputs=_inputs(arguments) if telemetry.content.mode != "off" else {},
         )
-        self._tell_of_history(arguments.get("message_history"))
 
     @property
     def live(self) -> bool:
@@ -82,7 +81,10 @@ class AgentExecution:
 
     # --- the run -----------------------------------------------------------------------------------------
 
-    def _tell_of_history(self, history: Any) -> None:
+    def tell_of_history(self, arguments: Mapping[str, Any]) -> None:
+        """Walk the history that the run was given, and tell what it lacks; raises on one that is none."""
+        conversation = arguments.get("conversation")  # of newer releases, in place of a history
+        history = arguments.get("message_history") or getattr(conversation, "messages", None)
         if not self.recorder.recording or not isinstance(history, Sequence) or not history:
             return
         for finding in pairing.walk(history):

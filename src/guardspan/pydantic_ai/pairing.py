@@ -8,7 +8,6 @@ what will be mended. It reads public fields only, touches no content, and looks 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -42,56 +41,68 @@ class Finding:
 
 def walk(messages: Sequence[Any]) -> list[Finding]:
     """The findings of a history as it is handed to a run, in its order, at most :data:`MAX_FINDINGS`."""
-    found: list[Finding] = []
-    calls = _OpenCalls()
     start = max(len(messages) - MAX_MESSAGES, 0)
+    pairing = _Pairing(asked=start == 0)
+    kind = None
     for index in range(start, len(messages)):
         message = messages[index]
-        if len(found) >= MAX_FINDINGS:
+        kind = message.kind
+        if kind == "response":
+            pairing.response(index, message.parts)
+        else:
+            pairing.request(index, message.parts)
+        if len(pairing.found) >= MAX_FINDINGS:
             break
-        if getattr(message, "kind", None) == "response":
-            found += calls.left("dangling_call")
-            calls = _OpenCalls(index, message.parts)
-        elif start == 0 or calls.index is not None:  # in a cut history, the first results' calls were cut off
-            found += _results(calls, index, getattr(message, "parts", ()))
-    asked_on = bool(messages) and getattr(messages[-1], "kind", None) != "response"
-    found += calls.left("dangling_call" if asked_on else "open_call")
-    return found[:MAX_FINDINGS]
+    pairing.left("open_call" if kind == "response" else "dangling_call")
+    return pairing.found[:MAX_FINDINGS]
 
 
-class _OpenCalls:
-    """The calls of one response that have no result yet; of equal ids, the first is answered first."""
+class _Pairing:
+    """Calls of the last response that have no result yet; of equal ids, the first is answered first.
 
-    def __init__(self, index: int | None = None, parts: Iterable[Any] = ()) -> None:
-        self.index = index
-        self._open = Counter(part.tool_call_id for part in parts if part.part_kind == "tool-call")
+    Args:
+        asked: results may be looked at. In a history that was cut, those before the first response belong to
+            calls that were cut off.
+    """
 
-    def answered(self, tool_call_id: str) -> bool:
-        if self._open[tool_call_id] <= 0:
-            return False
-        self._open[tool_call_id] -= 1
-        return True
+    def __init__(self, asked: bool) -> None:
+        self.found: list[Finding] = []
+        self._asked = asked
+        self._index = 0
+        self._open: dict[str, int] = {}
 
-    def left(self, kind: Kind) -> list[Finding]:
-        return [Finding(kind, call, self.index or 0) for call in self._open.elements()]
+    def response(self, index: int, parts: Iterable[Any]) -> None:
+        """A response: calls that are still open stay so, and its own are open."""
+        if self._open:
+            self.left("dangling_call")
+        self._asked, self._index = True, index
+        for part in parts:
+            if part.part_kind == "tool-call":
+                self._open[part.tool_call_id] = self._open.get(part.tool_call_id, 0) + 1
 
+    def request(self, index: int, parts: Iterable[Any]) -> None:
+        """A request: its results answer calls. A retry prompt without a tool answers none."""
+        for part in parts:
+            kind = part.part_kind
+            if self._asked and (
+                kind == "tool-return" or (kind == "retry-prompt" and part.tool_name is not None)
+            ):
+                self._result(index, part)
 
-def _results(calls: _OpenCalls, index: int, parts: Iterable[Any]) -> list[Finding]:
-    found = []
-    for part in parts:
-        if not _is_result(part):
-            continue
-        if not calls.answered(part.tool_call_id):
-            found.append(Finding("orphan_result", part.tool_call_id, index))
-        elif _is_synthesized(part):
-            found.append(Finding("synthesized_result", part.tool_call_id, index))
-    return found
+    def left(self, kind: Kind) -> None:
+        """The calls that are still open will not be answered any more."""
+        for tool_call_id, count in self._open.items():
+            self.found += [Finding(kind, tool_call_id, self._index)] * count
+        self._open = {}
 
-
-def _is_result(part: Any) -> bool:
-    """A tool's result, or the retry that took its place; a retry prompt without a tool answers no call."""
-    kind = part.part_kind
-    return kind == "tool-return" or (kind == "retry-prompt" and part.tool_name is not None)
+    def _result(self, index: int, part: Any) -> None:
+        count = self._open.get(part.tool_call_id, 0)
+        if not count:
+            self.found.append(Finding("orphan_result", part.tool_call_id, index))
+            return
+        self._open[part.tool_call_id] = count - 1
+        if _is_synthesized(part):
+            self.found.append(Finding("synthesized_result", part.tool_call_id, index))
 
 
 def _is_synthesized(part: Any) -> bool:

@@ -23,6 +23,7 @@ from guardspan.safety import Quietly, detach
 from guardspan.telemetry import Telemetry
 
 _beginning = Quietly("begin an agent's run")
+_walking = Quietly("walk a message history")
 _ending = Quietly("end an agent's run")
 
 
@@ -110,6 +111,9 @@ class WatchedRun(AbstractAsyncContextManager[Any]):
             self._token = otel_context.attach(execution.recorder.context)
             if execution.recorder.recording:
                 self._capabilities.append(GuardspanCapability(execution))
+        with _walking:
+            if self._execution is not None:
+                self._execution.tell_of_history(self._arguments)
         self._start, self._arguments = (), {}
 
     def _end(self, error: BaseException | None) -> None:
