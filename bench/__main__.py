@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -26,8 +26,10 @@ from bench.start import Start, starts
 
 if TYPE_CHECKING:
     from bench.measure import Cost, Export
+    from bench.scenario import Scenario
+    from bench.variant import Variant
 
-_DISTRIBUTIONS = ("guardspan", "guardrails-ai", "opentelemetry-sdk", "wrapt")
+_DISTRIBUTIONS = ("guardspan", "guardrails-ai", "pydantic-ai-slim", "opentelemetry-sdk", "wrapt")
 _FULL_SECONDS, _QUICK_SECONDS = 27.0, 1.5
 _FULL_STARTS, _QUICK_STARTS = 10, 1
 
@@ -94,32 +96,47 @@ def _result(console: Console, home: Path, *, quick: bool) -> dict[str, Any]:
 
 def _calls(console: Console, seconds: float) -> dict[str, Any]:
     # Here, and not above: they import Guardrails, which reads its settings from the home.
-    from bench.measure import costs, exported, timed
-    from bench.scenarios import THREADS, scenarios
-    from bench.variants import variants
+    from bench import agent_scenarios, agent_variants, guard_scenarios, guard_variants
+    from bench.scenario import THREADS
 
     provider, unsampled = TracerProvider(), TracerProvider(sampler=ALWAYS_OFF)
     provider.add_span_processor(BatchSpanProcessor(_Discard()))
-    watchers = variants(unsampled)
     results: dict[str, Any] = {}
     sizes = _table("\nWhat a call exports: OTLP protobuf messages", ("spans", "bytes", "encode µs"))
     with ThreadPoolExecutor(THREADS) as threads:
-        for scenario in scenarios(threads):
-            sent = {variant.name: exported(scenario, variant) for variant in watchers}
-            means = timed(scenario, watchers, provider, seconds)
-            spent = costs(means)
-            rounds = len(next(iter(means.values())))
-            console.print(_call_table(f"{scenario.name}: {rounds} blocks of {scenario.calls}", spent))
-            _add_sizes(sizes, scenario.name, sent)
-            results[scenario.name] = {
-                "rounds": rounds,
-                "calls_per_block": scenario.calls,
-                "cpu_us": _plain(spent),
-                "export": _plain(sent),
-            }
+        for scenario in guard_scenarios.scenarios(threads):
+            watchers = guard_variants.variants(unsampled)
+            results[scenario.name] = _measured(console, sizes, scenario, watchers, provider, seconds)
+    for scenario in agent_scenarios.scenarios():
+        watchers = agent_variants.variants(unsampled)
+        results[scenario.name] = _measured(console, sizes, scenario, watchers, provider, seconds)
     provider.shutdown()
     console.print(sizes)
     return results
+
+
+def _measured(
+    console: Console,
+    sizes: Table,
+    scenario: Scenario,
+    watchers: Sequence[Variant],
+    provider: TracerProvider,
+    seconds: float,
+) -> dict[str, Any]:
+    from bench.measure import costs, exported, timed
+
+    sent = {variant.name: exported(scenario, variant) for variant in watchers}
+    means = timed(scenario, watchers, provider, seconds)
+    spent = costs(means)
+    rounds = len(next(iter(means.values())))
+    console.print(_call_table(f"{scenario.name}: {rounds} blocks of {scenario.calls}", spent))
+    _add_sizes(sizes, scenario.name, sent)
+    return {
+        "rounds": rounds,
+        "calls_per_block": scenario.calls,
+        "cpu_us": _plain(spent),
+        "export": _plain(sent),
+    }
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

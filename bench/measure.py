@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from bench.scenarios import Scenario
-from bench.variants import BARE, MINIMUM, Variant
+from bench.scenario import Scenario
+from bench.variant import BARE, MINIMUM, Variant
 
 _LEAST_ROUNDS = 3
 _ENCODINGS = 50
@@ -116,8 +116,8 @@ def exported(scenario: Scenario, variant: Variant) -> Export:
     with variant.active(provider):
         outcome = scenario.call()
     spans = exporter.get_finished_spans()
-    if outcome.validation_passed is not scenario.passes:
-        raise RuntimeError(f"{scenario.name}: validation_passed is {outcome.validation_passed}")
+    if not scenario.ends_as_it_should(outcome):
+        raise RuntimeError(f"{scenario.name}, {variant.name}: ended with {outcome!r}")
     iterations = sum(span.name == "iteration" for span in spans)
     if bool(spans) is not variant.records or (
         variant.records and variant.iterations and iterations != scenario.iterations

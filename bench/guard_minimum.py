@@ -1,4 +1,4 @@
-"""The least possible work: a span per call and one per round, written by hand, without any reading.
+"""The least possible work for a guard: a span per call and one per round, by hand, without any reading.
 
 Both carry twelve attributes, eight at the start and four at the end, since a status is not known before.
 Guardrails' own tracing is switched off, and its writers find no span, as under guardspan.
@@ -20,7 +20,7 @@ from opentelemetry.context import attach, detach
 from opentelemetry.trace import Span, StatusCode, Tracer, TracerProvider, set_span_in_context
 
 _DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-_CALL_START: dict[str, Any] = {
+CALL_START: dict[str, Any] = {
     "bench.kind": "call",
     "bench.library": "guardrails",
     "bench.name": "bench",
@@ -30,13 +30,13 @@ _CALL_START: dict[str, Any] = {
     "bench.stream": False,
     "bench.contract.digest": _DIGEST,
 }
-_CALL_END: dict[str, Any] = {
+CALL_END: dict[str, Any] = {
     "bench.status": "pass",
     "bench.iterations": 1,
     "bench.reasks.limit": 0,
     "bench.output": '{"chars":12,"hmac":"9f86d081884c7d65"}',
 }
-_ITERATION_START: dict[str, Any] = {
+ITERATION_START: dict[str, Any] = {
     "bench.kind": "iteration",
     "bench.name": "bench",
     "bench.operation": "iteration",
@@ -46,7 +46,7 @@ _ITERATION_START: dict[str, Any] = {
     "bench.stream": False,
     "bench.contract.digest": _DIGEST,
 }
-_ITERATION_END: dict[str, Any] = {
+ITERATION_END: dict[str, Any] = {
     "bench.status": "pass",
     "bench.outcome": "used",
     "bench.input": '[{"role":"user","content":{"chars":13,"hmac":"9f86d081884c7d65"}}]',
@@ -76,7 +76,7 @@ def _no_span(span: Span | None = None) -> None:
 
 def _call(tracer: Tracer, original: Callable[..., Any]) -> Callable[..., Any]:
     def call(guard: Guard[Any], *args: Any, **kwargs: Any) -> Any:
-        span = tracer.start_span("guard bench", attributes=_CALL_START)
+        span = tracer.start_span("guard bench", attributes=CALL_START)
         token = attach(set_span_in_context(span))
         try:
             result = original(guard, *args, **kwargs)
@@ -86,8 +86,8 @@ def _call(tracer: Tracer, original: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             detach(token)
         if hasattr(result, "__next__"):
-            return _ending(span, result, _CALL_END)
-        _end(span, _CALL_END)
+            return _ending(span, result, CALL_END)
+        _end(span, CALL_END)
         return result
 
     return call
@@ -95,7 +95,7 @@ def _call(tracer: Tracer, original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _step(tracer: Tracer, original: Callable[..., Any]) -> Callable[..., Any]:
     def step(runner: Runner, *args: Any, **kwargs: Any) -> Any:
-        span = tracer.start_span("iteration", attributes=_ITERATION_START)
+        span = tracer.start_span("iteration", attributes=ITERATION_START)
         token = attach(set_span_in_context(span))
         try:
             result = original(runner, *args, **kwargs)
@@ -104,7 +104,7 @@ def _step(tracer: Tracer, original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             detach(token)
-        _end(span, _ITERATION_END)
+        _end(span, ITERATION_END)
         return result
 
     return step
@@ -112,8 +112,8 @@ def _step(tracer: Tracer, original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _stream_step(tracer: Tracer, original: Callable[..., Any]) -> Callable[..., Any]:
     def step(runner: StreamRunner, *args: Any, **kwargs: Any) -> Any:
-        span = tracer.start_span("iteration", attributes=_ITERATION_START)
-        return _ending(span, original(runner, *args, **kwargs), _ITERATION_END)
+        span = tracer.start_span("iteration", attributes=ITERATION_START)
+        return _ending(span, original(runner, *args, **kwargs), ITERATION_END)
 
     return step
 
