@@ -14,7 +14,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
 from guardspan import semconv
-from guardspan.content import clean, short_text
+from guardspan.content import Tally, clean, short_text
 from guardspan.lifecycle import CallRecorder, CallStart
 from guardspan.pydantic_ai import agents, pairing, reader
 from guardspan.pydantic_ai.agents import AgentRegistry
@@ -50,6 +50,7 @@ class AgentExecution:
     ) -> None:
         self._registry = registry
         self._agent = agent
+        self._name = short_text(agent.name)
         self._entry = entry
         self._validators: Sequence[Callable[..., Any]] = agents.output_validators(agent)
         self._round: Round | None = None
@@ -215,8 +216,13 @@ class AgentExecution:
 
     # --- the end of the run ------------------------------------------------------------------------------
 
-    def finished(self, output: Any) -> None:
-        """The run has a result."""
+    def finished(self, output: Any, mended: BaseException | None = None) -> None:
+        """The run has a result, though ``mended`` had ended it before a capability gave one in its place."""
+        under_way = self._round
+        if mended is not None and under_way is not None:
+            answered = under_way.response is not None
+            failure = classify(mended, requested=not answered)
+            self._end_iteration(IterationResult(semconv.ERROR, handled=True, failure=failure))
         self._settle(None)
         self._end(CallResult(semconv.PASS, output=output))
 
@@ -276,10 +282,9 @@ class AgentExecution:
         return isinstance(error, asyncio.CancelledError) and self._entry == "run_stream_events"
 
     def _end(self, result: CallResult) -> None:
-        redactor = self.recorder.telemetry.content.redactor
         if self._conversation is not None:  # an id of the application's own may be anybody's name
-            result.conversation_id = redactor.redact(self._conversation).text
-        result.agent_name = short_text(self._agent.name)
+            result.conversation_id = self.recorder.telemetry.content.redact(Tally(), self._conversation)
+        result.agent_name = self._name
         self.recorder.end(result)
         self._forget()
 

@@ -14,6 +14,7 @@ from typing import Any
 from opentelemetry import context as otel_context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
+from guardspan import semconv
 from guardspan.patching import Patches, Wrapper
 from guardspan.pydantic_ai.agents import AgentRegistry
 from guardspan.pydantic_ai.durable import in_durable_workflow
@@ -21,6 +22,7 @@ from guardspan.pydantic_ai.entry import entry_of_caller
 from guardspan.pydantic_ai.execution import AgentExecution
 from guardspan.safety import Quietly, detach
 from guardspan.telemetry import Telemetry
+from guardspan.views import CallResult
 
 _beginning = Quietly("begin an agent's run")
 _walking = Quietly("walk a message history")
@@ -92,7 +94,7 @@ class WatchedRun(AbstractAsyncContextManager[Any]):
         except BaseException as raised:
             self._end(raised)
             raise
-        self._end(None if suppressed else error)
+        self._end(None if suppressed else error, mended=error)
         return suppressed
 
     def __del__(self) -> None:
@@ -116,16 +118,19 @@ class WatchedRun(AbstractAsyncContextManager[Any]):
                 self._execution.tell_of_history(self._arguments)
         self._start, self._arguments = (), {}
 
-    def _end(self, error: BaseException | None) -> None:
+    def _end(self, error: BaseException | None, mended: BaseException | None = None) -> None:
         """Put the context back and end the Call; the run and its arguments are let go of."""
         token, self._token = self._token, None
         if token is not None:
             detach(token)
         with _ending:
-            self._tell(error)
+            self._tell(error, mended)
+        with _ending:
+            if self._execution is not None and self._execution.live:  # a fault of ours kept it from its end
+                self._execution.recorder.end(CallResult(semconv.PASS if error is None else semconv.ERROR))
         self._execution = self._run = None
 
-    def _tell(self, error: BaseException | None) -> None:
+    def _tell(self, error: BaseException | None, mended: BaseException | None) -> None:
         execution = self._execution
         if execution is None or not execution.live:
             return
@@ -133,6 +138,6 @@ class WatchedRun(AbstractAsyncContextManager[Any]):
         if error is not None:
             execution.failed(error)
         elif result is not None:
-            execution.finished(result.output)
+            execution.finished(result.output, mended)
         else:
             execution.left()
