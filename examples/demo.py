@@ -1,4 +1,4 @@
-"""Run the support desk with every guard recorded, then show what its calls cost and why they failed.
+"""Run the support desk with its guards and its agent recorded, then show what calls cost and why they failed.
 
     python examples/demo.py [--folder DIR] [--tickets N]
 

@@ -1,8 +1,9 @@
 """The model behind the local server: scripted answers, chosen by task, ticket and attempt.
 
-`answers.json` holds for each task (the name of a guard) the answers by the subject of the ticket; `*`
-stands for any other subject. The nth request about a ticket gets the nth answer, and the last one again
-after that. An answer is a text, or an object with `json` (sent as JSON text) or the fields of `Reply`.
+`answers.json` holds for each task (the name of a guard or an agent) the answers by the subject of the
+ticket; `*` stands for any other subject. The nth request about a ticket gets the nth answer, and the last
+one again after that. An answer is a text, or an object with `json` (sent as JSON text), with `calls` (tool
+calls: the arguments by the tool's name), or with the fields of `Reply`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from server import JsonObject, Reply, usage
+from server import JsonObject, Reply, tool_call, usage
 
 CHARACTERS_PER_TOKEN = 4
 CACHED_FROM, CACHE_STEP = 1024, 128  # tokens: how OpenAI caches the start of prompts
@@ -48,7 +49,7 @@ class ScriptedModel:
             cached = self._cached_tokens(request)
         answers = self._answers[task][subject]
         fields = _reply_fields(answers[min(attempt, len(answers) - 1)])
-        counts = self._usage(task, request, fields.get("text", ""), cached)
+        counts = self._usage(task, request, fields, cached)
         return Reply(usage=counts, model=self._dated.get(request["model"]), **fields)
 
     def _subject(self, task: str, request: JsonObject) -> str:
@@ -63,10 +64,11 @@ class ScriptedModel:
         tokens = _tokens(start)
         return tokens - tokens % CACHE_STEP if known and tokens >= CACHED_FROM else 0
 
-    def _usage(self, task: str, request: JsonObject, answer: str, cached: int) -> JsonObject:
-        prompt = sum(_tokens(message["content"]) + 4 for message in request["messages"])
+    def _usage(self, task: str, request: JsonObject, answer: JsonObject, cached: int) -> JsonObject:
+        prompt = sum(_tokens(_words(message)) + 4 for message in request["messages"])
+        tools = _tokens(json.dumps(request["tools"])) if "tools" in request else 0
         reasoning = self._reasoning.get(task, 0)
-        return usage(prompt, _tokens(answer) + reasoning, cached=cached, reasoning=reasoning)
+        return usage(prompt + tools, _tokens(_words(answer)) + reasoning, cached=cached, reasoning=reasoning)
 
 
 def _reply_fields(answer: Any) -> dict[str, Any]:
@@ -74,7 +76,17 @@ def _reply_fields(answer: Any) -> dict[str, Any]:
         return {"text": answer}
     if "json" in answer:
         return {"text": json.dumps(answer["json"])}
+    if "calls" in answer:
+        return {"tool_calls": [tool_call(name, **given) for name, given in answer["calls"].items()]}
     return dict(answer)
+
+
+def _words(message: JsonObject) -> str:
+    """What counts of a message or an answer: its text, and the tool calls in it."""
+    called = [
+        f"{call['function']['name']}{call['function']['arguments']}" for call in message.get("tool_calls", ())
+    ]
+    return "".join([message.get("content") or message.get("text") or "", *called])
 
 
 def _tokens(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The support desk of Acme: sorts and answers tickets with an LLM, through Guardrails.
+"""The support desk of Acme: sorts and answers tickets with an LLM, through Guardrails and Pydantic AI.
 
     python examples/support_desk/app.py [--tickets N] [--seed S]
 
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else LiteLLM looks for a newer list online
+os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # else its first run in a terminal shows a greeting
 
 import litellm
 from answers import ScriptedModel

@@ -11,11 +11,20 @@ from guardrails.errors import ValidationError
 from inbox import Ticket
 from litellm.exceptions import Timeout
 from openai import OpenAIError
+from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
 
 Result = TypeVar("Result")
 
 
 ENDINGS = ("ok", "dropped", "blocked", "left", "FAILED")
+# What an error means for the desk, by the first of these that is it or stands behind it.
+MEANINGS: tuple[tuple[tuple[type[Exception], ...], tuple[str, str]], ...] = (
+    ((Timeout, asyncio.TimeoutError), ("FAILED", "too slow")),
+    ((OpenAIError,), ("FAILED", "provider error")),
+    ((ValidationError,), ("blocked", "not allowed")),
+    ((UsageLimitExceeded,), ("FAILED", "too many requests")),
+    ((UnexpectedModelBehavior,), ("FAILED", "no valid answer")),
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,7 @@ class Case:
         self.letter = ticket.letter
         self.text = f"{ticket.letter.subject}: {ticket.letter.text}\n{ticket.customer}"
         self.urgent = False
+        self.about_parcel = False
         self.steps: list[Step] = []
 
     def run(self, name: str, work: Callable[[], Result]) -> Result | None:
@@ -74,12 +84,9 @@ def explain(error: BaseException) -> tuple[str, str]:
     if isinstance(error, NoAnswer):
         return error.ending, error.reason
     causes = list(_chain(error))
-    if any(isinstance(cause, (Timeout, asyncio.TimeoutError)) for cause in causes):
-        return "FAILED", "too slow"
-    if any(isinstance(cause, OpenAIError) for cause in causes):
-        return "FAILED", "provider error"
-    if any(isinstance(cause, ValidationError) for cause in causes):
-        return "blocked", "not allowed"
+    for kinds, meaning in MEANINGS:
+        if any(isinstance(cause, kinds) for cause in causes):
+            return meaning
     return "FAILED", type(error).__name__
 
 

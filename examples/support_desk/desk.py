@@ -1,4 +1,4 @@
-"""What the desk does with a ticket: in each step a model is asked through a guard."""
+"""What the desk does with a ticket: in each step a model is asked, through a guard or by an agent."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Any
 from cases import Case, NoAnswer
 from guardrails import AsyncGuard, Guard
 from inbox import HOUSEKEEPING, Ticket
+from openai import AsyncOpenAI
+from order_desk import look_after
+from orders import OrderBook
 
 import guards
 
@@ -39,13 +42,14 @@ CANNED_REPLIES = (
 
 
 class Desk:
-    """The guards of the desk and its line to the model.
+    """The guards of the desk, its order book and its line to the model.
 
     `connection` holds the keyword arguments that every request to the model gets: address, key, time limit.
     """
 
     def __init__(self, connection: dict[str, Any]) -> None:
         self._connection = connection
+        self._orders = OrderBook()
         self._triage = guards.ticket_triage()
         self._translation = guards.translation()
         self._reply = guards.customer_reply()
@@ -71,7 +75,7 @@ class Desk:
                 self._answer_mail(case)
         with ThreadPoolExecutor(CHAT_THREADS) as threads:
             list(threads.map(self._answer_chat, (case for case in cases if case.letter.channel == "chat")))
-        asyncio.run(self._tag_all(cases))
+        asyncio.run(self._follow_up(cases))
         return cases
 
     def _answer_mail(self, case: Case) -> None:
@@ -97,6 +101,7 @@ class Desk:
             "how-to": ("help page", lambda: self._ask(self._help_page, case, HELP_PAGE)),
             "feedback": ("survey", lambda: self._ask(self._survey, case, SURVEY)),
         }
+        case.about_parcel = category == "shipping"
         if category in steps:
             case.run(*steps[category])
 
@@ -127,11 +132,12 @@ class Desk:
                 raise NoAnswer("left", f"after {len(sentences)} sentences")
         return "".join(sentences)
 
-    async def _tag_all(self, cases: list[Case]) -> None:
-        """Tag every ticket and stream hints for the urgent ones, all at the same time."""
+    async def _follow_up(self, cases: list[Case]) -> None:
+        """Tag every ticket and stream hints for the urgent ones, all at once; then look after all parcels."""
         tags = [case.run_async("tag", self._tag_one(case)) for case in cases]
         hints = [case.run_async("hint", self._stream_hint(case)) for case in cases if case.urgent]
         await asyncio.gather(*tags, *hints)
+        await self._look_after_parcels([case for case in cases if case.about_parcel])
 
     async def _tag_one(self, case: Case) -> str:
         """A tag for the statistics. It is worth only a short wait."""
@@ -143,6 +149,16 @@ class Desk:
         guard = guards.agent_hint()
         stream = await guard(**self._request(guard, case, HINT), **STREAM)
         return "".join([str(part.validated_output) async for part in stream])
+
+    async def _look_after_parcels(self, cases: list[Case]) -> None:
+        """The agent sees to each order. Its client belongs to the event loop that it was first used in."""
+        line = self._connection
+        async with AsyncOpenAI(
+            base_url=line["api_base"], api_key=line["api_key"], timeout=line["timeout"], max_retries=0
+        ) as client:
+            work = [look_after(case.text, case.number, self._orders, client) for case in cases]
+            steps = [case.run_async("order desk", each) for case, each in zip(cases, work, strict=True)]
+            await asyncio.gather(*steps)
 
     def _ask(self, guard: Guard, case: Case, system: str, model: str = "gpt-4o-mini", **options: Any) -> Any:
         """The guard's accepted value for this ticket. Raises NoAnswer when there is none."""

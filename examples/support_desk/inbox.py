@@ -35,6 +35,12 @@ LETTERS = (
         "Charged twice in March", "My card shows two charges of $89.00 for order A-104417.", 6, plan="pro"
     ),
     Letter("Where is my parcel", "Order A-104502 has not moved since last Monday. Where is it?", 7),
+    Letter("Wrong chair", "Order A-104733: please pick up the second chair on Tuesday.", 3),
+    Letter("Parcel at a neighbour", "Your courier left 104 811 with a neighbour. With whom?", 3),
+    Letter("When does my lamp arrive", "I need A-104925 by the weekend, please tell me a day.", 0),
+    Letter("An order from the old shop", "What became of order 7731? I paid in May.", 0),
+    Letter("All my parcels", "Where are all the things I ordered this year?", 0),
+    Letter("Held at customs", "Order A-104960 is at customs. What do they want?", 0),
     Letter(
         "Refund for a broken lamp", "The lamp arrived in pieces. I paid $240 and want it back.", 2, plan="pro"
     ),

@@ -22,7 +22,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -39,7 +39,11 @@ class Reply:
 
     `text` is the whole answer. In a stream it is sent word by word, unless `chunks` gives the pieces; an
     iterator that waits between its pieces sets the stream's pace. `usage` is sent as it is, and left out
-    when None; see `usage()`. `model` and `response_id` default to the request's model and a running number.
+    when None; see `usage()`. `model` and `response_id` default to the request's model and a running number,
+    `finish_reason` to what OpenAI says: `tool_calls` where there are any, else `stop`.
+
+    `tool_calls` are calls in OpenAI's form; see `tool_call()`. A call without an id gets a new one. In a
+    stream each call follows the text: its name first, then its arguments piece by piece.
 
     A `status` of 400 and above makes an error answer, with `error` as its message. Before anything is sent
     the server waits `delay` seconds, and until `hold` is set. `break_after=N` closes the connection after N
@@ -50,8 +54,9 @@ class Reply:
     text: str | None = ""
     usage: Mapping[str, Any] | None = None
     model: str | None = None
-    finish_reason: str = "stop"
+    finish_reason: str | None = None
     response_id: str | None = None
+    tool_calls: Sequence[Mapping[str, Any]] = ()
     status: int = 200
     error: str = "The server had an error while processing your request."
     delay: float = 0.0
@@ -65,7 +70,12 @@ class Reply:
         """The pieces of a stream: `chunks`, or else the words of `text` with the space before them."""
         if self.chunks is not None:
             return self.chunks
-        return re.findall(r"\s*\S+|\s+", self.text or "")
+        return _words(self.text or "")
+
+    @property
+    def ending(self) -> str:
+        """The finish reason that is sent."""
+        return self.finish_reason or ("tool_calls" if self.tool_calls else "stop")
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,12 @@ def usage(prompt: int, completion: int, *, cached: int = 0, reasoning: int = 0) 
         "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": reasoning, "audio_tokens": 0},
     }
+
+
+def tool_call(name: str, /, *, call_id: str | None = None, **arguments: Any) -> JsonObject:
+    """A call of a function tool in OpenAI's form, as it stands in `Reply.tool_calls`."""
+    call = {"type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return {"id": call_id, **call} if call_id else call
 
 
 class ScriptedServer:
@@ -148,7 +164,14 @@ class ScriptedServer:
 
     def next_id(self) -> str:
         """A response id that no other response of this server has."""
-        return f"chatcmpl-{next(self._numbers):08d}"
+        return f"chatcmpl-{self._next_number()}"
+
+    def next_call_id(self) -> str:
+        """An id of a tool call that no other call of this server has."""
+        return f"call_{self._next_number()}"
+
+    def _next_number(self) -> str:
+        return f"{next(self._numbers):08d}"
 
 
 class _HttpServer(ThreadingHTTPServer):
@@ -219,8 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_whole(self, envelope: _Envelope) -> None:
         reply = envelope.reply
-        message = {"role": "assistant", "content": reply.text, "refusal": None}
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish_reason}
+        choice = {"index": 0, "message": envelope.message(), "logprobs": None, "finish_reason": reply.ending}
         body = envelope.wrap([choice])
         if reply.usage is not None:
             body["usage"] = dict(reply.usage)
@@ -242,11 +264,11 @@ class _Handler(BaseHTTPRequestHandler):
             200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", **reply.headers}
         )
         self._send_event(envelope.delta({"role": "assistant", "content": ""}))
-        for number, piece in enumerate(reply.pieces()):
+        for number, delta in enumerate(envelope.pieces()):
             if number == reply.break_after or self.server.script.closing.is_set():
                 return self._break()
-            self._send_event(envelope.delta({"content": piece}))
-        self._send_event(envelope.delta({}, reply.finish_reason))
+            self._send_event(envelope.delta(delta))
+        self._send_event(envelope.delta({}, reply.ending))
         if include_usage and reply.usage is not None:
             self._send_event({**envelope.wrap([]), "usage": dict(reply.usage)})
         self._send_data(b"data: [DONE]\n\n")
@@ -279,6 +301,7 @@ class _Envelope:
 
     def __init__(self, script: ScriptedServer, reply: Reply, model: str, kind: str) -> None:
         self.reply = reply
+        self._calls = [{"id": script.next_call_id(), **call} for call in reply.tool_calls]
         self._shared = {
             "id": reply.response_id or script.next_id(),
             "object": kind,
@@ -291,8 +314,31 @@ class _Envelope:
     def wrap(self, choices: list[JsonObject]) -> JsonObject:
         return {**self._shared, "choices": choices}
 
+    def message(self) -> JsonObject:
+        """The whole answer; where there are only tool calls, its text is null, as with OpenAI."""
+        message = {"role": "assistant", "content": self.reply.text, "refusal": None}
+        if not self._calls:
+            return message
+        return {**message, "content": self.reply.text or None, "tool_calls": self._calls}
+
+    def pieces(self) -> Iterator[JsonObject]:
+        """What the deltas of a stream hold, in order."""
+        for piece in self.reply.pieces():
+            yield {"content": piece}
+        for index, call in enumerate(self._calls):
+            function = call["function"]
+            start = {**call, "function": {**function, "arguments": ""}}
+            yield {"tool_calls": [{"index": index, **start}]}
+            for piece in _words(function["arguments"]):
+                yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
     def delta(self, delta: JsonObject, finish_reason: str | None = None) -> JsonObject:
         return self.wrap([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}])
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, each with the space before it; joined, they are the text."""
+    return re.findall(r"\s*\S+|\s+", text)
 
 
 def _shut(connection: socket.socket) -> None:

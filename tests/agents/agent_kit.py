@@ -63,7 +63,11 @@ class Script:
         answer = self._next(messages)
         for index, part in enumerate(answer.parts if isinstance(answer, ModelResponse) else _parts(answer)):
             if isinstance(part, ToolCallPart):
-                yield {index: DeltaToolCall(part.tool_name, part.args_as_json_str(), part.tool_call_id)}
+                yield {
+                    index: DeltaToolCall(
+                        part.tool_name, part.args_as_json_str(), tool_call_id=part.tool_call_id
+                    )
+                }
             elif isinstance(part, TextPart):
                 for word in part.content.split(" "):
                     await asyncio.sleep(0)

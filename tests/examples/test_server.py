@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +13,16 @@ import httpx
 import litellm
 import openai
 import pytest
-from support_desk.server import Reply, ScriptedServer, usage
+from support_desk.server import Reply, ScriptedServer, tool_call, usage
 
 TEXT = "Hello there,\n\nyour parcel left."
 COUNTS = usage(1200, 40, cached=1024, reasoning=16)
 MESSAGES = [{"role": "user", "content": "Where is my parcel?"}]
+CALLS = [
+    tool_call("find", number="A-1", fast=True),
+    tool_call("look up", call_id="call_mine", name="two  words"),
+]
+CALLED = [("find", {"number": "A-1", "fast": True}), ("look up", {"name": "two  words"})]
 
 Ask = Callable[..., Any]
 
@@ -68,6 +74,30 @@ def texts(chunks: Any) -> list[str]:
     ]
 
 
+def reasons(chunks: Any) -> list[str]:
+    """The finish reasons in a stream."""
+    return [
+        chunk.choices[0].finish_reason for chunk in chunks if chunk.choices and chunk.choices[0].finish_reason
+    ]
+
+
+def called(calls: Any) -> list[tuple[str, Any]]:
+    """Tool calls as a client has read them: names and arguments."""
+    return [(call.function.name, json.loads(call.function.arguments)) for call in calls]
+
+
+def joined_calls(chunks: Any) -> list[tuple[str, str, Any]]:
+    """The tool calls in a stream, put together as clients do: ids, names and arguments."""
+    calls: dict[int, list[str]] = {}
+    for chunk in chunks:
+        for delta in (chunk.choices and chunk.choices[0].delta.tool_calls) or ():
+            call = calls.setdefault(delta.index, ["", "", ""])
+            call[0] += delta.id or ""
+            call[1] += delta.function.name or ""
+            call[2] += delta.function.arguments or ""
+    return [(call_id, name, json.loads(arguments)) for call_id, name, arguments in calls.values()]
+
+
 def post(server: ScriptedServer, path: str, body: bytes) -> httpx.Response:
     """A request without any client's help."""
     return httpx.post(server.base_url.removesuffix("/v1") + path, content=body, timeout=10)
@@ -102,7 +132,7 @@ def test_a_stream_ends_with_its_usage_when_asked(ask, serve):
     chunks = list(ask(server, stream=True, stream_options={"include_usage": True}))
     assert "".join(texts(chunks)) == TEXT
     assert chunks[-1].usage.prompt_tokens_details.cached_tokens == 1024
-    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
+    assert reasons(chunks) == ["stop"]
 
 
 def test_a_stream_has_no_usage_unless_asked(serve):
@@ -120,6 +150,63 @@ def test_a_streamed_text_loses_nothing(serve, text):
 def test_the_pieces_of_a_stream_can_be_given(serve):
     """`chunks` are sent one by one, as they are."""
     assert texts(by_openai(serve(Reply(chunks=["a", "bc", " d"])), stream=True)) == ["a", "bc", " d"]
+
+
+def test_a_whole_answer_can_be_tool_calls(ask, serve):
+    """They arrive in order, with a finish reason that says so, and without a text."""
+    choice = ask(serve(Reply(tool_calls=CALLS))).choices[0]
+    assert called(choice.message.tool_calls) == CALLED
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.content is None
+
+
+def test_a_stream_can_be_tool_calls(ask, serve):
+    """The deltas join to the calls, and the finish reason says so."""
+    chunks = list(ask(serve(Reply(tool_calls=CALLS)), stream=True))
+    assert [(name, given) for _, name, given in joined_calls(chunks)] == CALLED
+    assert reasons(chunks) == ["tool_calls"]
+    assert texts(chunks) == []
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_tool_calls_can_follow_a_text(serve, stream):
+    """An answer may say what it does, and another finish reason may be given."""
+    answer = by_openai(serve(Reply(TEXT, tool_calls=CALLS, finish_reason="length")), stream=stream)
+    if stream:
+        chunks = list(answer)
+        found = "".join(texts(chunks)), [call[1:] for call in joined_calls(chunks)]
+        reason = chunks[-1].choices[0].finish_reason
+    else:
+        message, reason = answer.choices[0].message, answer.choices[0].finish_reason
+        found = message.content, called(message.tool_calls)
+    assert (*found, reason) == (TEXT, CALLED, "length")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_every_tool_call_has_an_id_of_its_own(serve, stream):
+    """A call keeps the id that it was given; the others get one that no other call has."""
+    server = serve(Reply(tool_calls=[CALLS[0], CALLS[0], CALLS[1]]))
+    ids = []
+    for answer in (by_openai(server, stream=stream), by_openai(server, stream=stream)):
+        if stream:
+            ids.append([call_id for call_id, *_ in joined_calls(answer)])
+        else:
+            ids.append([call.id for call in answer.choices[0].message.tool_calls])
+    assert [given[2] for given in ids] == ["call_mine", "call_mine"]
+    assert len({call_id for given in ids for call_id in given[:2]}) == 4
+
+
+def test_a_stream_can_break_within_a_tool_call(serve):
+    """The client gets the call's name and a part of its arguments, then sees a lost connection."""
+    stream = by_openai(serve(Reply(tool_calls=CALLS, break_after=2)), stream=True)
+    arrived = []
+    with pytest.raises(httpx.RemoteProtocolError):
+        arrived.extend(chunk.choices[0].delta.tool_calls for chunk in stream)
+    functions = [calls[0].function for calls in arrived if calls]
+    assert [(function.name, function.arguments) for function in functions] == [
+        ("find", ""),
+        (None, '{"number":'),
+    ]
 
 
 def test_a_stream_is_sent_while_it_is_made(serve):

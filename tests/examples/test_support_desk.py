@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import demo
 import pytest
@@ -15,11 +17,17 @@ from support_desk.inbox import LETTERS, inbox
 
 FOLDER = demo.APPLICATION.parent
 # One round of all letters, whatever their order.
-SUMMARY = "23 tickets, 81 steps: 65 ok, 4 dropped, 2 blocked, 1 left, 9 FAILED"
+SUMMARY = "29 tickets, 106 steps: 86 ok, 4 dropped, 2 blocked, 1 left, 13 FAILED"
 ENDINGS = {
     "Canned replies": "1 ok, canned reply dropped (not signed), canned reply blocked (not allowed)",
     "Charged twice in March": "3 ok",
-    "Where is my parcel": "3 ok",
+    "Where is my parcel": "4 ok",
+    "Wrong chair": "4 ok",
+    "Parcel at a neighbour": "4 ok",
+    "When does my lamp arrive": "3 ok, order desk FAILED (no valid answer)",
+    "An order from the old shop": "3 ok, order desk FAILED (no valid answer)",
+    "All my parcels": "3 ok, order desk FAILED (too many requests)",
+    "Held at customs": "3 ok, order desk FAILED (provider error)",
     "Refund for a broken lamp": "3 ok, refund FAILED (no valid answer)",
     "Refund for the wrong size": "4 ok",
     "How do I reset my password": "4 ok",
@@ -42,6 +50,12 @@ ENDINGS = {
     "A wish: dark mode": "5 ok, reply FAILED (no usable answer)",
     "Thank you!": "3 ok, survey dropped (no valid answer)",
 }
+# What the report says of the agent: runs, how they ended, and the failures of Iterations by class.
+AGENT = {
+    "calls": 7,
+    "statuses": {"passed": 3, "failed": 2, "error": 2},
+    "failures": {"validation": 9, "parsing": 1, "limit": 1, "provider": 1},
+}
 # Python reads this module at its start: it notes every address that the process looks up or connects to.
 WATCH = """
 import os, sys
@@ -63,21 +77,51 @@ def endings(output: str) -> dict[str, str]:
     return {subject.strip(): ending for subject, ending in lines}
 
 
+def agent_in(report: dict[str, Any]) -> dict[str, Any]:
+    """What the report's JSON says of the agent."""
+    (row,) = [group for group in report["groups"] if group["key"] == "order-desk"]
+    return {
+        "calls": row["calls"],
+        "statuses": {status: count for status, count in row["statuses"].items() if count},
+        "failures": {each["failure_class"]: each["iterations"] for each in row["failures"]},
+    }
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, Callable[[], str]]]:
+    """A terminal for a process to write to, and what stands there once the process has ended."""
+    screen, end = os.openpty()
+
+    def shown() -> str:
+        os.set_blocking(screen, False)
+        try:
+            return os.read(screen, 100_000).decode()
+        except OSError:  # nothing there
+            return ""
+
+    yield end, shown
+    os.close(screen)
+    os.close(end)
+
+
 @pytest.mark.slow
-def test_the_application_runs_alone_to_its_end_without_the_internet(tmp_path: Path, home: Path):
+def test_the_application_runs_alone_to_its_end_without_the_internet(
+    tmp_path: Path, home: Path, terminal: tuple[int, Callable[[], str]]
+):
     """Started by hand it handles every letter as the README says, says nothing else, and stays at home."""
     (tmp_path / "sitecustomize.py").write_text(WATCH, encoding="utf-8")
     watched = tmp_path / "hosts"
     ended = subprocess.run(
-        [sys.executable, demo.APPLICATION, "--tickets", "23", "--seed", "5"],
+        [sys.executable, demo.APPLICATION, "--tickets", str(len(LETTERS)), "--seed", "5"],
         env={"PATH": os.defpath, "HOME": str(home), "PYTHONPATH": str(tmp_path), "WATCHED": str(watched)},
         cwd=tmp_path,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=terminal[0],
         text=True,
         timeout=240,
         check=False,
     )
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (ended.returncode, terminal[1]()) == (0, "")
     assert endings(ended.stdout) == ENDINGS
     assert ended.stdout.splitlines()[-1] == SUMMARY
     assert set(watched.read_text(encoding="utf-8").split()) == {"127.0.0.1"}
@@ -88,15 +132,19 @@ def test_the_demo_records_the_same_run_and_shows_its_report(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     """Recorded, every ticket ends as it does alone; then come the report, its page, the way to a call."""
-    code = demo.main(["--folder", str(tmp_path), "--tickets", "23"])
+    code = demo.main(["--folder", str(tmp_path), "--tickets", str(len(LETTERS))])
     output, errors = capfd.readouterr()
     assert code == 0
     assert [line for line in errors.splitlines() if "report.html" not in line] == []
     assert endings(output) == ENDINGS
     assert SUMMARY in output
-    assert "customer-reply" in output.partition(SUMMARY)[2]
+    assert {"customer-reply", "order-desk"} <= set(output.partition(SUMMARY)[2].split())
     assert f"report {tmp_path / '.guardspan' / 'demo'} --call ID" in output
-    assert "customer-reply" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "customer-reply" in page
+    assert "order-desk" in page
+    demo.run("guardspan", "report", str(tmp_path / ".guardspan" / "demo"), "--json")
+    assert agent_in(json.loads(capfd.readouterr().out)) == AGENT
 
 
 @pytest.mark.parametrize("arguments", [["--tickets", "0"], ["--tickets", "many"], ["--what"]])
@@ -162,13 +210,15 @@ def test_the_application_uses_real_validators():
     assert len(set(re.findall(r"from guardrails_ai\.(\w+)", (FOLDER / "guards.py").read_text("utf-8")))) >= 6
 
 
-def test_every_guard_that_asks_a_model_has_scripted_answers():
-    """The script's tasks are the names of the guards; only the canned replies ask nobody."""
+def test_whatever_asks_a_model_has_scripted_answers():
+    """The script's tasks are the names of the guards and the agent; only the canned replies ask nobody."""
     tasks = json.loads((FOLDER / "answers.json").read_text("utf-8"))["answers"]
     names = re.findall(
         r'Guard\(name="([\w-]+)"\)|name="([\w-]+)"\)$', (FOLDER / "guards.py").read_text("utf-8"), re.M
     )
-    assert set(tasks) == {first or second for first, second in names} - {"canned-reply"}
+    agents = re.findall(r'^    name="([\w-]+)",$', (FOLDER / "order_desk.py").read_text("utf-8"), re.M)
+    assert set(tasks) == {first or second for first, second in names} - {"canned-reply"} | set(agents)
+    assert agents == ["order-desk"]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 77])
