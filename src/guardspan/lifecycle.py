@@ -12,19 +12,20 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
-from opentelemetry.trace import StatusCode, set_span_in_context
+from opentelemetry.trace import INVALID_SPAN, StatusCode, get_current_span, set_span_in_context
 
 from guardspan import evidence, semconv
 from guardspan.attributes import Evidence, put, put_failure, put_tools, put_usage, sum_of
 from guardspan.content import Tally
 from guardspan.events import emit_evaluations
 from guardspan.pricing import Price, Usage
-from guardspan.safety import Quietly
+from guardspan.safety import Quietly, detach
 from guardspan.telemetry import Telemetry
 from guardspan.views import (
     NO_RESPONSE,
@@ -38,6 +39,7 @@ from guardspan.views import (
 )
 
 _CALL_KEY = otel_context.create_key("guardspan-call")
+(_SPAN_KEY,) = set_span_in_context(INVALID_SPAN, Context())
 MAX_NAME = 64
 
 _opening = Quietly("open a span")
@@ -103,6 +105,8 @@ class CallRecorder:
         )
         self.context = otel_context.set_value(_CALL_KEY, owner, set_span_in_context(self.span, parent))
         self.recording = self.span.is_recording()
+        self._span_ids = {self.span.get_span_context().span_id}
+        self._entered: tuple[Token[Context], Context, Context] | None = None
         self._ended = [False]
         self._handle = telemetry.activity.started(start.library, start.name)
         telemetry.open_calls[id(self)] = self
@@ -147,8 +151,46 @@ class CallRecorder:
             )
             self.iterations += 1
             self._open_iteration = opened
+            self._span_ids.add(opened.span.get_span_context().span_id)
             return opened
         return None
+
+    def enter(self) -> None:
+        """Make the Call current until :meth:`leave`, while code of the application's own runs."""
+        outer, context = otel_context.get_current(), self.context
+        self._entered = (otel_context.attach(context), context, outer)
+
+    def leave(self) -> None:
+        """Make current what was so before :meth:`enter`, without taking away what came on top of it.
+
+        An application that attached a context of its own meanwhile keeps it, without our span, and gets ours
+        back when it detaches that one, whenever it does. So ours, which nobody else may change, becomes the
+        outer one from now on.
+        """
+        if self._entered is None:
+            return
+        (token, entered, outer), self._entered = self._entered, None
+        current = otel_context.get_current()
+        if current is entered or self._is_ours(current, outer):
+            detach(token)
+        else:
+            otel_context.attach(self._without_us(current, outer))
+        dict.update(entered, outer)
+        for key in entered.keys() - outer.keys():
+            dict.pop(entered, key)
+
+    def _is_ours(self, current: Context, outer: Context) -> bool:
+        """Whether a context differs from the one outside by nothing but our own values."""
+        names = (current.keys() | outer.keys()) - {_SPAN_KEY, _CALL_KEY}
+        return self._has_our_span(current) and all(current.get(name) is outer.get(name) for name in names)
+
+    def _has_our_span(self, context: Context) -> bool:
+        return get_current_span(context).get_span_context().span_id in self._span_ids
+
+    def _without_us(self, current: Context, outer: Context) -> Context:
+        if self._has_our_span(current):
+            current = set_span_in_context(get_current_span(outer), current)
+        return otel_context.set_value(_CALL_KEY, outer.get(_CALL_KEY), current)
 
     @property
     def open_iteration(self) -> IterationRecorder | None:

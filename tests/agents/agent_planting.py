@@ -170,7 +170,7 @@ def equipped(world: World, script: Script, *, streaming: bool = False, **options
 
 SCRIPTS: dict[str, tuple[Any, ...]] = {
     "text": ("fine",),
-    "tools": ([call("look_up", key="a"), call("work", amount=1)], "fine"),
+    "tools": ([call("look_up", key="a"), call("look_up", key="b")], call("work", amount=1), "fine"),
     "tool asks again": (call("look_up", key="again"), call("look_up", key="b"), "fine"),
     "tool breaks": (call("look_up", key="broken"), "fine"),
     "arguments of a wrong type": (call("work", amount="many"), call("work", amount=2), "fine"),

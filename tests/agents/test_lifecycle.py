@@ -20,10 +20,7 @@ from agent_kit import WAYS, Script, call, desk, run, run_sync
 from opentelemetry import baggage
 from opentelemetry import context as otel_context
 from opentelemetry.instrumentation.utils import suppress_instrumentation
-from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
 from opentelemetry.trace import NoOpTracerProvider
 from pydantic_ai import Agent, ModelRetry
@@ -440,14 +437,3 @@ async def test_runs_under_way_are_counted(recording: Recording, way: str) -> Non
     assert 0 < age < 60
     after = measured(recording)
     assert after["guardspan.calls.active"] == after["guardspan.calls.oldest_age"] == [(labels, 0)]
-
-
-async def test_the_resource_is_the_applications() -> None:
-    """A `team` of the resource stays there, and is not copied."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(resource=Resource({"team": "payments"}))
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    guardspan.instrument(tracer_provider=provider)
-    await run(desk(Script("fine")))
-    assert {span.resource.attributes["team"] for span in exporter.get_finished_spans()} == {"payments"}
-    assert not [span for span in exporter.get_finished_spans() if "team" in span.attributes]

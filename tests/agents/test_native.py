@@ -12,10 +12,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import Tracer
 from outcome_kit import ADA, EVERY_WAY, Person, no_bad, ran, with_tools
 from pydantic_ai import Agent, DeferredToolRequests, RunContext, UsageLimits, capture_run_messages
-from pydantic_ai.agent import CallToolsNode
+from pydantic_ai.agent import CallToolsNode, WrapperAgent
 from pydantic_ai.capabilities import AbstractCapability, Instrumentation
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.instrumented import InstrumentationSettings, InstrumentedModel
@@ -23,6 +23,7 @@ from pydantic_ai.usage import RequestUsage
 from recording import Recording
 from spans import by_kind
 
+import guardspan
 from guardspan import semconv
 
 Make = Callable[[], Agent[Any, Any]]
@@ -43,15 +44,14 @@ def for_one_agent(agent: Agent[Any, Any], settings: InstrumentationSettings) -> 
     return agent
 
 
-def as_a_capability(agent: Agent[Any, Any], settings: InstrumentationSettings) -> Agent[Any, Any]:
+def as_a_capability(agent: Any, settings: InstrumentationSettings) -> Any:
     """`capabilities=[Instrumentation(…)]`, for a run of its own."""
-    return WithCapability(agent, Instrumentation(settings=settings))  # type: ignore[return-value]
+    return WithCapability(agent, Instrumentation(settings=settings))
 
 
-def by_its_model(agent: Agent[Any, Any], settings: InstrumentationSettings) -> Agent[Any, Any]:
+def by_its_model(agent: Any, settings: InstrumentationSettings) -> Any:
     """`Agent(InstrumentedModel(…))`."""
-    assert agent.model is not None
-    agent.model = InstrumentedModel(agent.model, settings)  # type: ignore[arg-type]
+    agent.model = InstrumentedModel(agent.model, settings)
     return agent
 
 
@@ -60,20 +60,16 @@ def twice(agent: Agent[Any, Any], settings: InstrumentationSettings) -> Agent[An
     return by_its_model(for_all_agents(agent, settings), settings)
 
 
-class WithCapability:
+class WithCapability(WrapperAgent[Any, Any]):
     """An agent each of whose runs is given a capability."""
 
     def __init__(self, agent: Agent[Any, Any], capability: AbstractCapability[Any]) -> None:
-        self._agent = agent
+        super().__init__(agent)
         self._capability = capability
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._agent, name)
-
-        def called(*args: Any, **options: Any) -> Any:
-            return method(*args, **options, capabilities=[self._capability])
-
-        return called
+    def iter(self, *args: Any, capabilities: Any = None, **options: Any) -> Any:
+        """A run with one capability more."""
+        return super().iter(*args, capabilities=[*(capabilities or ()), self._capability], **options)
 
 
 SWITCHES: dict[str, Switch] = {
@@ -136,11 +132,6 @@ def count(spans: Sequence[ReadableSpan], prefix: str) -> int:
     return sum(span.name.startswith(prefix) for span in spans)
 
 
-def native(name: str) -> Switch:
-    """A way to switch it on."""
-    return SWITCHES[name]
-
-
 every_switch = pytest.mark.parametrize("switch", SWITCHES)
 every_way = pytest.mark.parametrize("way", EVERY_WAY)
 
@@ -162,9 +153,9 @@ agent desk
 @every_switch
 @every_way
 def test_the_librarys_spans_and_ours_are_one_tree(recording: Recording, switch: str, way: str) -> None:
-    """The library's spans lie within the Iteration that they are part of, whichever way it was switched on."""
+    """The library's spans lie within the Iteration that they are part of, however it was switched on."""
     agent = with_tools(call("look"), call("picky", number=1), "fine")
-    ran(way, native(switch)(agent, settings_for(recording)))
+    ran(way, SWITCHES[switch](agent, settings_for(recording)))
     assert skeleton(recording.spans) == TREE
 
 
@@ -174,7 +165,7 @@ def test_a_backend_that_sums_the_tokens_has_the_true_total(
     recording: Recording, switch: str, way: str
 ) -> None:
     """`gen_ai.usage.*` is on the library's span of each request, and nowhere else; ours carry none."""
-    agent = native(switch)(with_tools(call("look"), "fine"), settings_for(recording))
+    agent = SWITCHES[switch](with_tools(call("look"), "fine"), settings_for(recording))
     with capture_run_messages() as messages:
         ran(way, agent)
     usages = [message.usage for message in messages if message.kind == "response"]
@@ -203,8 +194,8 @@ class Delegating:
 
 @every_switch
 async def test_a_delegates_tree_is_within_the_tool_that_asks_it(recording: Recording, switch: str) -> None:
-    """One trace for both runs, in which each token is on one span; the library's own sum would be too large."""
-    await Delegating(native(switch), settings_for(recording)).agent.run("hello")
+    """One trace for both runs, in which each token is on one span, though they share an account."""
+    await Delegating(SWITCHES[switch], settings_for(recording)).agent.run("hello")
     assert (
         skeleton(recording.spans)
         == """\
@@ -241,7 +232,10 @@ SCENES: dict[str, tuple[Make, dict[str, Any]]] = {
         {},
     ),
     "a tool's exception": (lambda: with_tools(call("broken")), {}),
-    "a deferred tool": (lambda: with_tools(call("later"), output_type=[str, DeferredToolRequests]), {}),
+    "a deferred tool": (
+        lambda: with_tools(ToolCallPart("later", {}, "one"), output_type=[str, DeferredToolRequests]),
+        {},
+    ),
     "an output that is rejected": (
         lambda: desk(
             Script(call("final_result", name="Ada"), call("final_result", **ADA)), output_type=Person
@@ -275,7 +269,7 @@ def test_calls_and_iterations_are_the_same_with_it_and_without(
     without = type(ran(way, make(), **options))
     expected = own(recording.spans)
     recording.exporter.clear()
-    assert type(ran(way, native(switch)(make(), settings_for(recording)), **options)) is without
+    assert type(ran(way, SWITCHES[switch](make(), settings_for(recording)), **options)) is without
     assert own(recording.spans) == expected
 
 
@@ -286,7 +280,7 @@ def test_a_request_is_one_chat_and_a_run_one_invocation(
 ) -> None:
     """The library's own spans are as many as they would be without us, and as true."""
     make, options = SCENES[scene]
-    agent = native(switch)(make(), settings_for(recording))
+    agent = SWITCHES[switch](make(), settings_for(recording))
     ran("run", agent, **options)
     made = [s for s in by_kind(recording.spans, "iteration") if s.attributes[semconv.STATUS] != "not run"]
     assert count(recording.spans, "invoke_agent") == 1
@@ -305,17 +299,21 @@ class Copied(AbstractCapability[Any]):
 
 @every_switch
 async def test_a_capability_that_is_copied_doubles_nothing(recording: Recording, switch: str) -> None:
-    """The application's own capability may be another one in each run: still one span for each request."""
-    agent = native(switch)(desk(Script("fine"), capabilities=[Copied()]), settings_for(recording))
-    await run(agent)
-    assert (
-        skeleton(recording.spans)
-        == """\
-agent desk
-  invoke_agent desk
-    iteration
-      chat gpt-4o"""
-    )
+    """The library's spans are as many as without us, also where it doubles them itself.
+
+    Newer releases do that for an `InstrumentedModel` with a capability that is another one in each run.
+    """
+
+    async def names() -> list[str]:
+        recording.exporter.clear()
+        agent = SWITCHES[switch](desk(Script("fine"), capabilities=[Copied()]), settings_for(recording))
+        await run(agent)
+        return [span.name for span in recording.spans if semconv.KIND not in span.attributes]
+
+    with_us = await names()
+    guardspan.uninstrument()
+    assert with_us == await names()
+    assert len(with_us) >= 2
 
 
 # --- what is current -------------------------------------------------------------------------------------
@@ -356,7 +354,7 @@ def test_a_clients_span_is_within_the_iteration(recording: Recording, way: str) 
 @every_way
 def test_a_clients_span_is_within_the_chat(recording: Recording, switch: str, way: str) -> None:
     """With it on, the library's span is."""
-    ran(way, native(switch)(Client(recording.tracer).agent(), settings_for(recording)))
+    ran(way, SWITCHES[switch](Client(recording.tracer).agent(), settings_for(recording)))
     assert (
         skeleton(recording.spans)
         == """\
@@ -371,11 +369,11 @@ agent desk
 @every_switch
 async def test_runs_at_once_have_a_tree_each(recording: Recording, switch: str) -> None:
     """Ten of one agent: ten traces that look alike, and no span of one in another."""
-    agent = native(switch)(with_tools(call("look"), "fine"), settings_for(recording))
+    agent = SWITCHES[switch](with_tools(call("look"), "fine"), settings_for(recording))
     alone = await run(agent)
     expected = skeleton(recording.spans)
     recording.exporter.clear()
-    agents = [native(switch)(with_tools(call("look"), "fine"), settings_for(recording)) for _ in range(10)]
+    agents = [SWITCHES[switch](with_tools(call("look"), "fine"), settings_for(recording)) for _ in range(10)]
     assert await asyncio.gather(*map(run, agents)) == [alone] * 10
     traces: dict[int, list[ReadableSpan]] = {}
     for span in recording.spans:
@@ -419,7 +417,7 @@ async def test_a_run_that_is_left_is_told_the_same(recording: Recording, switch:
     await leave(desk(Script("one two three four")))
     expected = own(recording.spans)
     recording.exporter.clear()
-    await leave(native(switch)(desk(Script("one two three four")), settings_for(recording)))
+    await leave(SWITCHES[switch](desk(Script("one two three four")), settings_for(recording)))
     assert own(recording.spans) == expected
     assert (
         skeleton(recording.spans)
@@ -435,7 +433,7 @@ agent desk
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_is_current_is_what_was_before(recording: Recording, switch: str, way: str) -> None:
     """A run leaves nothing behind in the context of whoever called it."""
-    agent = native(switch)(with_tools(call("look"), "fine"), settings_for(recording))
+    agent = SWITCHES[switch](with_tools(call("look"), "fine"), settings_for(recording))
     with recording.tracer.start_as_current_span("request"):
         await WAYS[way](agent)
         with recording.tracer.start_as_current_span("after"):

@@ -8,8 +8,7 @@ streaming, or the running of its nodes to another path, are left alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from opentelemetry import context as otel_context
@@ -74,7 +73,7 @@ class GuardspanCapability(AbstractCapability[Any]):
         with _following:
             if execution.live:
                 execution.request_begins(ctx, request_context)
-        with self._within_iteration():
+        with _Within(execution):
             try:
                 response = await handler(request_context)
             except BaseException as error:
@@ -98,7 +97,7 @@ class GuardspanCapability(AbstractCapability[Any]):
         return await self._tool(tool_def.name, handler, args)
 
     async def _tool(self, name: str, handler: Handler, arguments: Any) -> Any:
-        with self._within_iteration():
+        with _Within(self._execution):
             try:
                 return await handler(arguments)
             except BaseException as error:
@@ -110,41 +109,57 @@ class GuardspanCapability(AbstractCapability[Any]):
         self, ctx: Any, *, output_context: Any, output: Any, handler: Handler
     ) -> Any:
         """An output is parsed into its type."""
-        return await self._output(ctx, output_context, output, handler, self._execution.schema_checked)
+        if ctx.partial_output:
+            return await handler(output)
+
+        def tell(started_ns: int, error: BaseException | None) -> None:
+            self._execution.schema_checked(output_context, output, started_ns, error)
+
+        return await self._output(output, handler, tell)
 
     async def wrap_output_process(
         self, ctx: Any, *, output_context: Any, output: Any, handler: Handler
     ) -> Any:
         """An output goes through its function and the output validators."""
-        return await self._output(ctx, output_context, output, handler, self._execution.processed)
-
-    async def _output(
-        self, ctx: Any, output_context: Any, output: Any, handler: Handler, tell: Callable[..., None]
-    ) -> Any:
         if ctx.partial_output:
             return await handler(output)
+
+        def tell(started_ns: int, error: BaseException | None) -> None:
+            self._execution.processed(output_context, started_ns, error)
+
+        return await self._output(output, handler, tell)
+
+    async def _output(
+        self, output: Any, handler: Handler, tell: Callable[[int, BaseException | None], None]
+    ) -> Any:
         started_ns = time.time_ns()
-        with self._within_iteration():
+        with _Within(self._execution):
             try:
                 result = await handler(output)
             except BaseException as error:
                 with _following:
-                    tell(output_context, started_ns, error)
+                    tell(started_ns, error)
                 raise
         with _following:
-            tell(output_context, started_ns, None)
+            tell(started_ns, None)
         return result
 
-    @contextmanager
-    def _within_iteration(self) -> Iterator[None]:
-        """The open Iteration is current; afterwards, what was."""
-        token = None
+
+class _Within:
+    """The open Iteration is current; afterwards, what was."""
+
+    __slots__ = ("_execution", "_token")
+
+    def __init__(self, execution: AgentExecution) -> None:
+        self._execution = execution
+        self._token: Any = None
+
+    def __enter__(self) -> None:
         with _following:
             context = self._execution.current()
             if context is not None:
-                token = otel_context.attach(context)
-        try:
-            yield
-        finally:
-            if token is not None:
-                detach(token)
+                self._token = otel_context.attach(context)
+
+    def __exit__(self, *exception: object) -> None:
+        if self._token is not None:
+            detach(self._token)

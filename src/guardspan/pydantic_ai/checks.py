@@ -12,7 +12,7 @@ import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import CodeType, TracebackType
+from types import CodeType, FrameType
 from typing import Any
 
 from guardspan import failures, semconv
@@ -32,12 +32,13 @@ class Check:
         name: of the type or function.
         role: ``output_type``, ``output_function`` or ``output_validator``.
         identity: an id that is the same for the same check in this process.
-        code: what runs, where it is a function that is known.
+        function: what is called, where it is known; ``code`` is what it runs.
     """
 
     name: str
     role: str
     identity: int
+    function: Callable[..., Any] | None = None
     code: CodeType | None = None
 
 
@@ -55,7 +56,7 @@ def function_checks(output_context: Any, validators: Sequence[Callable[..., Any]
         name = output_context.function_name or "output_function"
         checks.append(Check(_short(name), "output_function", hash(name)))
     return checks + [
-        Check(validator_name(function), "output_validator", id(function), _code_of(function))
+        Check(validator_name(function), "output_validator", id(function), function, _code_of(function))
         for function in validators
     ]
 
@@ -143,18 +144,24 @@ class Checks:
 
 
 def _culprit(checks: Sequence[Check], error: BaseException) -> Check:
-    """The check that raised: the innermost of them in the traceback, else the one whose code is not known."""
-    found = _codes_in(error.__traceback__)
-    by_code = {check.code: check for check in checks if check.code is not None}
-    for code in reversed(found):
-        if code in by_code:
-            return by_code[code]
-    return next((check for check in checks if check.code is None), checks[-1])
-
-
-def _codes_in(trace: TracebackType | None) -> list[CodeType]:
-    codes: list[CodeType] = []
-    while trace is not None and len(codes) < _MAX_FRAMES:
-        codes.append(trace.tb_frame.f_code)
+    """The check that raised: the outermost of them in the traceback, else the one whose code is not known."""
+    trace = error.__traceback__
+    for _ in range(_MAX_FRAMES):
+        if trace is None:
+            break
+        found = _check_of(trace.tb_frame, checks)
+        if found is not None:
+            return found
         trace = trace.tb_next
-    return codes
+    return next((check for check in checks if check.function is None), checks[-1])
+
+
+def _check_of(frame: FrameType, checks: Sequence[Check]) -> Check | None:
+    """The check that a frame calls, or whose code it runs.
+
+    Functions of one code are told apart by the library's own frame, which holds one as ``self.function``.
+    """
+    held = getattr(frame.f_locals.get("self"), "function", None)
+    by_function = (check for check in checks if check.function is not None and check.function is held)
+    by_code = (check for check in checks if check.code is frame.f_code)
+    return next(by_function, None) or next(by_code, None)

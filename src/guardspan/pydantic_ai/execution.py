@@ -7,6 +7,7 @@ So it ends where the next request begins, or with the run.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from guardspan.pydantic_ai.rounds import Round
 from guardspan.telemetry import Telemetry
 from guardspan.views import CallResult, Failure, IterationResult
 
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ARGUMENTS = ("instructions", "model_settings", "retries")
 """Arguments that are described; never the dependencies, which hold what the model must not see."""
 
@@ -58,7 +60,7 @@ class AgentExecution:
         self._last_failure: Failure | None = None
         self._parent: Context | None = None
         self._messages: Sequence[Any] = ()
-        self._requesting = False
+        self._requesting, self._seen = False, 0
         self._result_known = False
         self._conversation: str | None = None
         self.recorder = CallRecorder(
@@ -104,10 +106,17 @@ class AgentExecution:
     def begins(self, run_context: Any) -> None:
         """The run is set up; its ids are known."""
         self._messages = run_context.messages
-        self._conversation = short_text(run_context.conversation_id)
-        run_id = short_text(run_context.run_id)
+        self._conversation = self._identifier(run_context.conversation_id)
+        run_id = self._identifier(run_context.run_id)
         if run_id is not None:
             self.recorder.identify(run_id)
+
+    def _identifier(self, given: Any) -> str | None:
+        """An id as it is emitted: one that an application chose may be anybody's name, or a key."""
+        text = short_text(given)
+        if text is None or _UUID.fullmatch(text):
+            return text
+        return self.recorder.telemetry.content.redact(Tally(), text)
 
     def began(self) -> None:
         """What wraps the run, such as the library's own span, is in place: it is the Iterations' parent."""
@@ -123,7 +132,7 @@ class AgentExecution:
     def request_is_next(self, request: Any) -> None:
         """A node is about to make a request; limits may still refuse it."""
         self._settle(request.parts)
-        self._requesting = True
+        self._requesting, self._seen = True, len(self._messages)
 
     def request_begins(self, run_context: Any, request_context: Any) -> None:
         """A request begins: the Iteration before it ends, and its own opens."""
@@ -132,24 +141,26 @@ class AgentExecution:
         self._settle(getattr(request, "parts", ()))
         recorder = self.recorder
         recorder.reasks_limit = run_context.max_retries
-        recorder.request_model = short_text(getattr(request_context.model, "model_name", None))
         if recorder.contract_digest is None:
             names = [validator_name(function) for function in self._validators]
             recorder.contract_digest = self._registry.digest(self._agent, parameters, names)
         recorder.telemetry.pricer.warm_soon()
         self._messages = run_context.messages
-        self._open(request, parameters)
+        self._open(request, parameters, short_text(getattr(request_context.model, "model_name", None)))
 
-    def _open(self, request: Any, parameters: Any) -> None:
+    def _open(self, request: Any, parameters: Any, model: str | None) -> None:
+        # A fallback looks for a span with its own name, to write on it: ours has it only at its end.
+        self.recorder.request_model = None if model and model.startswith("fallback:") else model
         opened = self.recorder.iteration("reask" if self._reask else "initial", self._parent)
-        self._requesting = False
+        self.recorder.request_model = model
+        self._requesting, self._seen = False, len(self._messages)
         if opened is not None:
             self._round = Round(
                 opened,
                 request,
-                seen=len(self._messages),
-                tools=frozenset(tool.name for tool in parameters.function_tools),
-                output_tools=frozenset(tool.name for tool in parameters.output_tools),
+                seen=self._seen,
+                tools=reader.names_of(getattr(parameters, "function_tools", ())),
+                output_tools=reader.names_of(getattr(parameters, "output_tools", ())),
             )
 
     def responded(self, response: Any) -> None:
@@ -166,13 +177,18 @@ class AgentExecution:
             self.responded(getattr(error, "response", None))
         elif name == "ModelRetry" and self._round is not None:
             self._round.reject(INVALID, reader.words_of(error))
+        elif self._round is not None:
+            self._round.model_error = error
 
     # --- what follows from an answer ---------------------------------------------------------------------
 
-    def schema_checked(self, output_context: Any, started_ns: int, error: BaseException | None) -> None:
-        """An output was parsed into its type, or could not be."""
+    def schema_checked(
+        self, output_context: Any, output: Any, started_ns: int, error: BaseException | None
+    ) -> None:
+        """An output was parsed into its type, or could not be; ``output`` is what the model said."""
         if self._round is not None:
-            self._round.checked([schema_check(output_context)], started_ns, error)
+            unparsable = error is not None and reader.is_unparsable(output)
+            self._round.checked([schema_check(output_context)], started_ns, error, unparsable)
 
     def processed(self, output_context: Any, started_ns: int, error: BaseException | None) -> None:
         """An output went through its function and the output validators."""
@@ -194,12 +210,21 @@ class AgentExecution:
 
     def _settle(self, following: Sequence[Any] | None) -> None:
         """End the open Iteration; ``following`` are the parts of the next request, None when none comes."""
+        self._look_for_skipped()
         under_way = self._round
         if under_way is None:
             return
         under_way.look_for_answer(self._messages)
         result = IterationResult(semconv.PASS) if following is None else under_way.followed_by(following)
         self._end_iteration(result)
+
+    def _look_for_skipped(self) -> None:
+        """In older releases a capability can answer in the model's place before the request begins."""
+        if self._round is None and self._requesting:
+            answer = reader.newest_response(self._messages[self._seen :])
+            if answer is not None:
+                self._open(None, None, None)
+                self.responded(answer)
 
     def _end_iteration(self, result: IterationResult) -> None:
         under_way, self._round = self._round, None
@@ -220,8 +245,7 @@ class AgentExecution:
         """The run has a result, though ``mended`` had ended it before a capability gave one in its place."""
         under_way = self._round
         if mended is not None and under_way is not None:
-            answered = under_way.response is not None
-            failure = classify(mended, requested=not answered)
+            failure = under_way.broken_by(mended)
             self._end_iteration(IterationResult(semconv.ERROR, handled=True, failure=failure))
         self._settle(None)
         self._end(CallResult(semconv.PASS, output=output))
@@ -252,26 +276,24 @@ class AgentExecution:
         under_way = self._round
         if under_way is not None:
             under_way.look_for_answer(self._messages)
-        answered = under_way is not None and under_way.response is not None
-        if under_way is not None and answered and is_used_up(error, under_way.rejected):
+        if under_way is not None and under_way.response is not None and is_used_up(error, under_way.rejected):
             failure = under_way.used_up_by(error)
             rejected = Failure(failure.failure_class, parts=failure.parts)
             self._end_iteration(IterationResult(semconv.FAIL, failure=rejected))
             self._end(CallResult(semconv.FAIL, severe=True, limit_reached=True, failure=failure))
             return
-        self._end(CallResult(semconv.ERROR, failure=self._errs(under_way, answered, error)))
+        self._end(CallResult(semconv.ERROR, failure=self._errs(under_way, error)))
 
-    def _errs(self, under_way: Round | None, answered: bool, error: BaseException) -> Failure:
+    def _errs(self, under_way: Round | None, error: BaseException) -> Failure:
         """End the Iteration that the error came from, if it came from one."""
-        failure = classify(error, requested=under_way is not None and not answered)
+        failure = under_way.broken_by(error) if under_way is not None else classify(error)
         if is_refusal(error, self._requesting):
-            self._settle(None)
+            if under_way is not None:
+                self._end_iteration(under_way.unfollowed())
             refused = self.recorder.iteration("reask" if self._reask else "initial", self._parent)
             if refused is not None:
                 refused.end(IterationResult(semconv.NOT_RUN, failure=failure))
         elif under_way is not None:
-            if not answered:
-                under_way.recorder.response = reader.read_failed_attempts(error)
             self._end_iteration(IterationResult(semconv.ERROR, failure=failure))
         return failure
 
@@ -282,8 +304,7 @@ class AgentExecution:
         return isinstance(error, asyncio.CancelledError) and self._entry == "run_stream_events"
 
     def _end(self, result: CallResult) -> None:
-        if self._conversation is not None:  # an id of the application's own may be anybody's name
-            result.conversation_id = self.recorder.telemetry.content.redact(Tally(), self._conversation)
+        result.conversation_id = self._conversation
         result.agent_name = self._name
         self.recorder.end(result)
         self._forget()

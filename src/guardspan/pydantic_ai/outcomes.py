@@ -22,6 +22,7 @@ INVALID_TOOL_CALL: Final = Rejection("validation", "tool")
 EMPTY: Final = Rejection("provider", "empty")
 
 _REJECTIONS = frozenset({"ModelRetry", "ToolRetryError", "ValidationError"})
+_MAX_FRAMES = 1_000
 _USED_UP = "UnexpectedModelBehavior"
 _POLICY = "ContentFilterError"
 _CANCELLED = "RunCancelled"
@@ -33,15 +34,17 @@ _PROVIDER = frozenset({"ModelAPIError", "FallbackExceptionGroup", _USED_UP, "Sus
 
 def rejection_in(error: BaseException) -> BaseException | None:
     """The rejection that an exception is, or that it says was one too many; None where it is neither."""
-    if type(error).__name__ in _REJECTIONS:
+    if not _names(error).isdisjoint(_REJECTIONS):
         return error
     cause = error.__cause__
     one_too_many = type(error).__name__ == _USED_UP and cause is not None
-    return cause if one_too_many and type(cause).__name__ in _REJECTIONS else None
+    return cause if one_too_many and cause is not None and not _names(cause).isdisjoint(_REJECTIONS) else None
 
 
 def cause_of(error: BaseException) -> str | None:
     """The class of the original exception under a wrapping one, of which a rejection can have two."""
+    if failures.is_cancellation(error):
+        return None  # the library's own waiting, which it broke off
     cause = failures.original(error)
     if cause is not None and type(cause).__name__ == "ToolRetryError":
         cause = failures.original(cause) or cause
@@ -73,23 +76,38 @@ def is_refusal(error: BaseException, requesting: bool) -> bool:
     return requesting or failures.message(error).startswith("The next request")
 
 
-def classify(error: BaseException, *, requested: bool) -> Failure:
+def raised_in_model(error: BaseException) -> bool:
+    """Whether an exception comes out of a model, and not from whoever reads its stream."""
+    trace = error.__traceback__
+    for _ in range(_MAX_FRAMES):
+        if trace is None:
+            return False
+        if str(trace.tb_frame.f_globals.get("__name__")).startswith("pydantic_ai.models"):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def classify(error: BaseException, *, from_model: bool = False, from_check: bool = False) -> Failure:
     """The failure that an exception tells of.
 
     Args:
         error: as the application sees it.
-        requested: a request had been made, and no answer had come.
+        from_model: the model raised it.
+        from_check: an output type, an output function or an output validator raised it.
     """
     cause = failures.original(error)
     return Failure(
-        _failure_class(error, cause, requested),
+        _failure_class(error, cause, from_model, from_check),
         error_type=failures.type_name(error),
         cause=cause_of(error),
         parts=(f"{failures.type_name(error)}: {failures.message(error)}",),
     )
 
 
-def _failure_class(error: BaseException, cause: BaseException | None, requested: bool) -> FailureClass:
+def _failure_class(
+    error: BaseException, cause: BaseException | None, from_model: bool, from_check: bool
+) -> FailureClass:
     names = _names(error)
     if failures.is_timeout(error):
         return "timeout"
@@ -101,9 +119,9 @@ def _failure_class(error: BaseException, cause: BaseException | None, requested:
         return "limit"
     if "UserError" in names:
         return "configuration"
-    if requested or not names.isdisjoint(_PROVIDER):
+    if from_model or not names.isdisjoint(_PROVIDER):
         return "timeout" if failures.is_timeout(cause) else "provider"
-    return "configuration"
+    return "validation" if from_check else "configuration"
 
 
 def _names(error: BaseException) -> set[str]:

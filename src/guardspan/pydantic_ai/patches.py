@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any
 
-from opentelemetry import context as otel_context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from guardspan import semconv
@@ -20,7 +19,7 @@ from guardspan.pydantic_ai.agents import AgentRegistry
 from guardspan.pydantic_ai.durable import in_durable_workflow
 from guardspan.pydantic_ai.entry import entry_of_caller
 from guardspan.pydantic_ai.execution import AgentExecution
-from guardspan.safety import Quietly, detach
+from guardspan.safety import Quietly
 from guardspan.telemetry import Telemetry
 from guardspan.views import CallResult
 
@@ -55,6 +54,12 @@ def _iter(telemetry: Telemetry, registry: AgentRegistry) -> Wrapper:
     return iter_
 
 
+def _entry() -> str:
+    with _beginning:
+        return entry_of_caller()
+    return "iter"
+
+
 class WatchedRun(AbstractAsyncContextManager[Any]):
     """The library's context manager of a run, which begins a Call when entered and ends it when left."""
 
@@ -67,13 +72,12 @@ class WatchedRun(AbstractAsyncContextManager[Any]):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        self._start: tuple[Any, ...] = (telemetry, registry, agent, entry_of_caller())
+        self._start: tuple[Any, ...] = (telemetry, registry, agent, _entry())
         self._arguments = {"user_prompt": args[0], **kwargs} if args else kwargs
         self._capabilities = list(kwargs.get("capabilities") or ())  # ours joins them once the Call has begun
         self._manager = wrapped(*args, **{**kwargs, "capabilities": self._capabilities})
         self._execution: AgentExecution | None = None
         self._run: Any = None
-        self._token: Any = None
 
     async def __aenter__(self) -> Any:
         """Begin the Call, then the run."""
@@ -110,7 +114,7 @@ class WatchedRun(AbstractAsyncContextManager[Any]):
             telemetry, registry, agent, entry = self._start
             execution = AgentExecution(telemetry, registry, agent, entry, self._arguments)
             self._execution = execution
-            self._token = otel_context.attach(execution.recorder.context)
+            execution.recorder.enter()
             if execution.recorder.recording:
                 self._capabilities.append(GuardspanCapability(execution))
         with _walking:
@@ -119,15 +123,15 @@ class WatchedRun(AbstractAsyncContextManager[Any]):
         self._start, self._arguments = (), {}
 
     def _end(self, error: BaseException | None, mended: BaseException | None = None) -> None:
-        """Put the context back and end the Call; the run and its arguments are let go of."""
-        token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        """End the Call and put the context back; the run is let go of."""
         with _ending:
             self._tell(error, mended)
         with _ending:
             if self._execution is not None and self._execution.live:  # a fault of ours kept it from its end
                 self._execution.recorder.end(CallResult(semconv.PASS if error is None else semconv.ERROR))
+        with _ending:
+            if self._execution is not None:
+                self._execution.recorder.leave()
         self._execution = self._run = None
 
     def _tell(self, error: BaseException | None, mended: BaseException | None) -> None:

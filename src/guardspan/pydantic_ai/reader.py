@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from pydantic_core import from_json
+
 from guardspan import failures
 from guardspan.content import short_text
 from guardspan.pricing import Usage, provider_name
@@ -22,6 +24,11 @@ _MAX_USD = 1e9
 _MAX_TOOL_NAMES = 32
 _MAX_PARTS = 32
 _MAX_ATTEMPTS = 16
+
+_MAX_JSON = 1_000_000
+"""Characters of an output that is parsed once more, to tell why it was rejected."""
+_INVALID_JSON = "INVALID_JSON"
+"""Key under which the library keeps arguments of a tool call that are no JSON (a documented name)."""
 
 UNKNOWN_TOOL = "(unknown)"
 """Stands for every tool that does not exist: its name is what the model made up, and so is content."""
@@ -104,9 +111,19 @@ def _attempt(attempt: Any) -> Response:
     return Response(model=model, provider=provider, usage=usage, cost_usd=cost, cost_computed=True)
 
 
-def read_failed_attempts(error: BaseException) -> Response:
+def read_failed_attempts(error: BaseException) -> tuple[Response, ...]:
     """What was tried when every model failed, as far as the exception tells."""
-    return Response(failed_attempts=_attempts(getattr(error, "attempts", None)))
+    return _attempts(getattr(error, "attempts", None))
+
+
+def newest_response(messages: Sequence[Any]) -> Any:
+    """The last ``ModelResponse`` of some messages, None where there is none."""
+    return next((message for message in reversed(messages) if message.kind == "response"), None)
+
+
+def names_of(tools: Iterable[Any]) -> frozenset[str]:
+    """The names of tools, given by their definitions."""
+    return frozenset(tool.name for tool in tools)
 
 
 def is_empty(response: Any) -> bool:
@@ -217,13 +234,14 @@ def words_of_errors(errors: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(lines[:_MAX_PARTS])
 
 
-def is_unparsable(error: BaseException) -> bool:
-    """Whether the output was no JSON at all, rather than JSON of a wrong form."""
-    cause = error if hasattr(error, "error_count") else error.__cause__
-    errors = getattr(cause, "errors", None)
-    if not callable(errors) or not hasattr(cause, "error_count"):
+def is_unparsable(output: Any) -> bool:
+    """Whether an output, as the model gave it, is no JSON at all rather than JSON of a wrong form."""
+    if isinstance(output, dict):
+        return _INVALID_JSON in output
+    if not isinstance(output, str) or len(output) > _MAX_JSON:
         return False
-    return any(
-        str(found.get("type", "")).startswith("json_invalid")
-        for found in errors(include_url=False, include_context=False, include_input=False)
-    )
+    try:
+        parsed = from_json(output)
+    except ValueError:
+        return True
+    return isinstance(parsed, dict) and _INVALID_JSON in parsed

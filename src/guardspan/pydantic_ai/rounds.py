@@ -7,7 +7,7 @@ exist) shows in the answer itself, and in the parts of the request that follows 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardspan import failures, semconv
@@ -21,6 +21,8 @@ from guardspan.pydantic_ai.outcomes import (
     UNPARSABLE,
     Rejection,
     cause_of,
+    classify,
+    raised_in_model,
     rejection_in,
 )
 from guardspan.views import Failure, IterationResult, ToolCalls
@@ -37,7 +39,8 @@ class Round:
         request: the newest ``ModelRequest``; content.
         seen: how many messages the run had when it began.
         tools: names of the tools that could be called; ``output_tools``, of those that stand for the output.
-        response: the ``ModelResponse``, None until it is there; content.
+        response: the ``ModelResponse``, None until it is there, unfinished where a stream broke; content.
+        model_error: what the request raised.
         checks: of the output.
     """
 
@@ -47,11 +50,14 @@ class Round:
     tools: frozenset[str]
     output_tools: frozenset[str]
     response: Any = None
+    model_error: BaseException | None = None
     checks: Checks = field(default_factory=Checks)
     _rejection: Rejection | None = None
     _words: list[str] = field(default_factory=list)
     _retried_tools: int = 0
     _failed_tools: int = 0
+    _answered: bool = False
+    _check_broke: bool = False
 
     @property
     def rejected(self) -> bool:
@@ -65,6 +71,10 @@ class Round:
 
     def answered(self, response: Any) -> None:
         """The answer is there."""
+        self._answered = True
+        self._take(response)
+
+    def _take(self, response: Any) -> None:
         self.response = response
         self.recorder.response = reader.read_response(response)
 
@@ -72,19 +82,25 @@ class Round:
         """Of a stream that was left, or a request that a capability mended, the messages hold the answer."""
         if self.response is not None:
             return
-        for message in reversed(messages[self.seen :]):
-            if message.kind == "response":
-                self.answered(message)
-                return
+        answer = reader.newest_response(messages[self.seen :])
+        if answer is not None:
+            self._take(answer)
 
-    def checked(self, checks: Sequence[Check], started_ns: int, error: BaseException | None) -> None:
-        """The output was checked, until ``error`` ended that."""
+    def checked(
+        self,
+        checks: Sequence[Check],
+        started_ns: int,
+        error: BaseException | None,
+        unparsable: bool = False,
+    ) -> None:
+        """The output was checked, until ``error`` ended that; ``unparsable`` output is no JSON at all."""
         rejection = rejection_in(error) if error is not None else None
+        self._check_broke = error is not None and rejection is None
         culprit = self.checks.ran(checks, started_ns, error, rejection is not None) if checks else None
         if rejection is not None:
             words = reader.words_of(rejection)
             self.reject(
-                UNPARSABLE if reader.is_unparsable(rejection) else INVALID,
+                UNPARSABLE if unparsable else INVALID,
                 f"{culprit.name}: {words}" if culprit is not None else words,
             )
 
@@ -117,6 +133,23 @@ class Round:
         failure = Failure(rejection.failure_class, parts=words)
         return IterationResult(semconv.FAIL, handled=True, failure=failure, reask_reason=rejection.reason)
 
+    def unfollowed(self) -> IterationResult:
+        """What became of it, where the request that would have followed was refused."""
+        if self._rejection is None and not self._is_empty():
+            return IterationResult(semconv.PASS)
+        rejection, words = self._why(())
+        failure = Failure(rejection.failure_class, parts=words)
+        return IterationResult(semconv.FAIL, handled=True, failure=failure, reask_reason=rejection.reason)
+
+    def broken_by(self, error: BaseException) -> Failure:
+        """Why it ended in an error: the model's, a check's, or another one."""
+        from_model = not self._answered and (self.model_error is error or raised_in_model(error))
+        if not self._answered:
+            attempts = reader.read_failed_attempts(error)
+            if attempts:
+                self.recorder.response = replace(self.recorder.response, failed_attempts=attempts)
+        return classify(error, from_model=from_model, from_check=self._check_broke)
+
     def used_up_by(self, error: BaseException) -> Failure:
         """Why the answer was rejected, where no retry was left and ``error`` says so."""
         rejection, words = self._why([reader.words_of(rejection_in(error) or error)])
@@ -141,5 +174,6 @@ class Round:
         words = tuple(dict.fromkeys(told))
         known = self.tools | self.output_tools
         if self.response is not None and reader.calls_unknown_tool(self.response, known):
+            self._retried_tools = max(self._retried_tools, 1)
             return INVALID_TOOL_CALL, words
         return INVALID, words
