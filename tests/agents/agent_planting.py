@@ -413,7 +413,7 @@ async def observe(tracer: trace.Tracer, scenario: Callable[[World], Awaitable[An
         with tracer.start_as_current_span("application") as span:
             before = otel_context.get_current()
             await world.attempt(scenario(world))
-            world.note("current", trace.get_current_span() is span, otel_context.get_current() is before)
+            world.note("current", trace.get_current_span() is span, otel_context.get_current() == before)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

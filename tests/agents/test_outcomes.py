@@ -381,6 +381,7 @@ def test_run_stream_fails_at_the_first_rejection(recording: Recording, name: str
     failure_class = "parsing" if "failure.class=parsing" in case.tree else "validation"
     assert call.startswith(f"agent desk run_stream x1 [fail] ! {UNEXPECTED} ")
     assert f" failure.class={failure_class} " in call
+    assert "limit_reached" not in call
 
 
 FAILING_TOOL = getattr(exceptions, "ToolFailed", None)

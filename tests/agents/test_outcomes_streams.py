@@ -205,8 +205,12 @@ GIVEN_UP = {
 }
 
 
+CANCELLABLE = [way for way in WAYS if way != "run_stream_events"]
+"""Ways whose run is the caller's own task. Events come from another one, which ends alike however one leaves."""
+
+
 @pytest.mark.parametrize("waits", GIVEN_UP, ids=lambda waits: waits.__name__)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", CANCELLABLE)
 async def test_a_cancelled_run_is_an_error(
     recording: Recording, way: str, waits: Callable[[Waiting], Agent[Any, Any]]
 ) -> None:
@@ -220,7 +224,20 @@ async def test_a_cancelled_run_is_an_error(
     assert outcomes(recording) == expected(GIVEN_UP[waits], way)
 
 
-@pytest.mark.parametrize("way", WAYS)
+async def test_a_cancelled_reader_of_events_has_left(recording: Recording) -> None:
+    """The task that runs the agent is cancelled when its reader leaves, for whatever reason that does."""
+    waiting = Waiting()
+    task = asyncio.ensure_future(WAYS["run_stream_events"](waiting.model()))
+    await waiting.reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    (call, iteration) = outcomes(recording).splitlines()
+    assert call.startswith("agent desk run_stream_events x1 [not run]")
+    assert iteration.startswith("  iteration 0 initial [not run] abandoned=True")
+
+
+@pytest.mark.parametrize("way", CANCELLABLE)
 async def test_a_run_beyond_the_applications_time_limit_is_an_error(recording: Recording, way: str) -> None:
     """`asyncio.wait_for` cancels the run, and a cancellation is all that a run can know of it."""
     with pytest.raises((TimeoutError, asyncio.TimeoutError)):

@@ -21,7 +21,7 @@ from guardspan.pydantic_ai import agents, pairing, reader
 from guardspan.pydantic_ai.agents import AgentRegistry
 from guardspan.pydantic_ai.checks import function_checks, schema_check, validator_name
 from guardspan.pydantic_ai.entry import STREAMED
-from guardspan.pydantic_ai.outcomes import INVALID, classify, is_refusal, is_used_up
+from guardspan.pydantic_ai.outcomes import INVALID, classify, is_refusal, is_used_up, tells_limit
 from guardspan.pydantic_ai.rounds import Round
 from guardspan.telemetry import Telemetry
 from guardspan.views import CallResult, Failure, IterationResult
@@ -280,7 +280,9 @@ class AgentExecution:
             failure = under_way.used_up_by(error)
             rejected = Failure(failure.failure_class, parts=failure.parts)
             self._end_iteration(IterationResult(semconv.FAIL, failure=rejected))
-            self._end(CallResult(semconv.FAIL, severe=True, limit_reached=True, failure=failure))
+            self._end(
+                CallResult(semconv.FAIL, severe=True, limit_reached=tells_limit(error), failure=failure)
+            )
             return
         self._end(CallResult(semconv.ERROR, failure=self._errs(under_way, error)))
 

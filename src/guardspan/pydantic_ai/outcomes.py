@@ -52,7 +52,7 @@ def cause_of(error: BaseException) -> str | None:
 
 
 def is_used_up(error: BaseException, rejected: bool) -> bool:
-    """Whether an answer was rejected, and no retry was left.
+    """Whether an answer was rejected, and no retry was left, or allowed in the first place.
 
     Args:
         error: as the application sees it.
@@ -61,7 +61,12 @@ def is_used_up(error: BaseException, rejected: bool) -> bool:
     names = _names(error)
     if _USED_UP not in names or _POLICY in names or not names.isdisjoint(_LIMITS):
         return False
-    return rejected or "exceeded max" in failures.message(error).lower()
+    return rejected or tells_limit(error)
+
+
+def tells_limit(error: BaseException) -> bool:
+    """Whether an exception says that the retries were used up; a stream is not asked for again at all."""
+    return "exceeded max" in failures.message(error).lower()
 
 
 def is_refusal(error: BaseException, requesting: bool) -> bool:
