@@ -206,7 +206,7 @@ GIVEN_UP = {
 
 
 CANCELLABLE = [way for way in WAYS if way != "run_stream_events"]
-"""Ways whose run is the caller's own task. Events come from another one, which ends alike however one leaves."""
+"""Ways whose run is the caller's own task. Events come from another one, which ends alike in every case."""
 
 
 @pytest.mark.parametrize("waits", GIVEN_UP, ids=lambda waits: waits.__name__)
