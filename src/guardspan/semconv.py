@@ -80,9 +80,14 @@ NAME = _attribute(
     "guardspan.name", "C I V", "string", "the guard's or agent's given name, at most 64 characters"
 )
 ENTRY = _attribute(
-    "guardspan.entry", "C", "string", "what the user called: `__call__`, `parse`, `validate`, …"
+    "guardspan.entry",
+    "C",
+    "string",
+    "what the user called: `__call__`, `parse`, `validate`; `run`, `run_sync`, `run_stream`, `iter`, …",
 )
-CALL_ID = _attribute("guardspan.call.id", "C I", "string", "unique id of this Call")
+CALL_ID = _attribute(
+    "guardspan.call.id", "C I", "string", "unique id of this Call; of an agent, its `run_id`"
+)
 GUARDRAILS_CALL_ID = _attribute(
     "guardspan.guardrails.call_id",
     "C",
@@ -94,9 +99,13 @@ LIBRARY_STATUS = _attribute(
     "guardspan.library_status", "I", "string", "the library's own status, where it differs from ours"
 )
 STREAM = _attribute("guardspan.stream", "C I", "bool", "a streaming call")
-ABANDONED = _attribute("guardspan.abandoned", "C I", "bool", "the consumer left a stream before its end")
+ABANDONED = _attribute(
+    "guardspan.abandoned", "C I", "bool", "the consumer left a stream or a run before its end"
+)
 ITERATIONS = _attribute("guardspan.iterations", "C", "int", "how many Iterations ran")
-REASKS_LIMIT = _attribute("guardspan.reasks.limit", "C", "int", "re-asks allowed")
+REASKS_LIMIT = _attribute(
+    "guardspan.reasks.limit", "C", "int", "re-asks allowed; of an agent, retries of its output"
+)
 LIMIT_REACHED = _attribute(
     "guardspan.limit_reached",
     "C",
@@ -105,7 +114,10 @@ LIMIT_REACHED = _attribute(
 )
 ITERATION_INDEX = _attribute("guardspan.iteration.index", "I", "int", "zero-based")
 ITERATION_STAGE = _attribute(
-    "guardspan.iteration.stage", "I", "string", "`input` (validation of a message), `initial` or `reask`"
+    "guardspan.iteration.stage",
+    "I",
+    "string",
+    "`input` (validation of a message), `reask` (the answer before was rejected), else `initial`",
 )
 REASK_REASON = _attribute(
     "guardspan.reask.reason", "I", "string", "what made it re-ask: `validation`, `parsing`, `tool` or `empty`"
@@ -159,7 +171,8 @@ CONTRACT_DIGEST = _attribute(
     "guardspan.contract.digest",
     "C I",
     "string",
-    "sha-256 of the guard's contract: schema, validators, actions",
+    "sha-256 of the contract: a guard's schema, validators and actions; an agent's output, validators, fixed "
+    "instructions and tools, as its first request has them",
 )
 VALIDATORS_FAILED = _attribute(
     "guardspan.validators.failed", "C I", "string[]", "names of the validators that failed, each once"

@@ -57,7 +57,6 @@ class AgentExecution:
         self._validators: Sequence[Callable[..., Any]] = agents.output_validators(agent)
         self._round: Round | None = None
         self._reask = False
-        self._last_failure: Failure | None = None
         self._parent: Context | None = None
         self._messages: Sequence[Any] = ()
         self._requesting, self._seen = False, 0
@@ -223,7 +222,7 @@ class AgentExecution:
         if self._round is None and self._requesting:
             answer = reader.newest_response(self._messages[self._seen :])
             if answer is not None:
-                self._open(None, None, None)
+                self._open(None, None, self.recorder.request_model)
                 self.responded(answer)
 
     def _end_iteration(self, result: IterationResult) -> None:
@@ -236,7 +235,7 @@ class AgentExecution:
         if recorder.recording and recorder.telemetry.content.mode != "off":
             result.messages = reader.request_messages(under_way.request)
             result.output = reader.answer_text(under_way.response)
-        self._reask, self._last_failure = result.handled, result.failure
+        self._reask = result.handled
         under_way.recorder.end(result)
 
     # --- the end of the run ------------------------------------------------------------------------------
@@ -313,7 +312,7 @@ class AgentExecution:
 
     def _forget(self) -> None:
         """Drop the library's objects: whoever holds the run's result holds its capabilities as well."""
-        self._agent = self._round = self._parent = self._last_failure = None
+        self._agent = self._round = self._parent = None
         self._messages = self._validators = ()
 
 
