@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import warnings
@@ -44,3 +45,21 @@ def record() -> Iterator[Callable[..., Any]]:
 def recording(record: Callable[..., Any]) -> Any:
     """Instrumented with the defaults."""
     return record()
+
+
+@pytest.fixture
+def put_back() -> Iterator[None]:
+    """Whatever a test leaves instrumented is put back."""
+    import guardspan
+
+    yield
+    guardspan.uninstrument()
+
+
+@pytest.fixture
+def fresh_log(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Faults are logged once in a process; every test is to see its own."""
+    from guardspan import safety
+
+    monkeypatch.setattr(safety, "_reported", set())
+    caplog.set_level(logging.INFO, logger="guardspan")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -37,3 +38,8 @@ class Recording:
     def tree(self) -> str:
         """The spans that have ended, as lines."""
         return tree(self.spans)
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What guardspan has logged."""
+    return [record.getMessage() for record in caplog.records if record.name == "guardspan"]

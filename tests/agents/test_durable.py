@@ -16,22 +16,6 @@ from pydantic_ai import Agent
 from recording import Recording
 from spans import by_kind
 
-from guardspan.pydantic_ai.capability import GuardspanCapability
-
-
-@pytest.fixture
-def capabilities(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The capabilities of ours that were made."""
-    made: list[Any] = []
-    original = GuardspanCapability.__init__
-
-    def init(self: Any, *args: Any) -> None:
-        made.append(type(self))
-        original(self, *args)
-
-    monkeypatch.setattr(GuardspanCapability, "__init__", init)
-    return made
-
 
 @pytest.fixture
 def dbos(tmp_path: Path) -> Iterator[Any]:

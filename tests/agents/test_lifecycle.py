@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -24,32 +23,15 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
 from opentelemetry.trace import NoOpTracerProvider
 from pydantic_ai import Agent, ModelRetry
-from recording import Recording
+from recording import Recording, logged
 from spans import by_kind, everything
 
 import guardspan
-from guardspan import safety, telemetry
+from guardspan import telemetry
 from guardspan.pydantic_ai import SUPPORTED, PydanticAIInstrumentor
-from guardspan.pydantic_ai.capability import GuardspanCapability
 from processes import run_python
 
-
-@pytest.fixture(autouse=True)
-def put_back() -> Iterator[None]:
-    """Whatever a test leaves instrumented is put back."""
-    yield
-    guardspan.uninstrument()
-
-
-@pytest.fixture(autouse=True)
-def fresh_log(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Faults are logged once in a process; every test is to see its own."""
-    monkeypatch.setattr(safety, "_reported", set())
-    caplog.set_level(logging.INFO, logger="guardspan")
-
-
-def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "guardspan"]
+pytestmark = pytest.mark.usefixtures("put_back", "fresh_log")
 
 
 def the_call(recording: Recording) -> dict[str, Any]:
@@ -247,20 +229,6 @@ def test_a_library_that_is_laid_out_otherwise_is_left_alone(
 
 
 # --- suppressed, and not sampled -------------------------------------------------------------------------
-
-
-@pytest.fixture
-def capabilities(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The capabilities of ours that were made."""
-    made: list[Any] = []
-    original = GuardspanCapability.__init__
-
-    def init(self: Any, *args: Any) -> None:
-        made.append(type(self))
-        original(self, *args)
-
-    monkeypatch.setattr(GuardspanCapability, "__init__", init)
-    return made
 
 
 @pytest.mark.parametrize("way", WAYS)

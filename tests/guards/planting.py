@@ -54,13 +54,20 @@ class Planted:
 
     def __call__(self, place: str) -> str:
         """A text for a place where nothing but itself tells what it is."""
-        text, self.bodies[place] = self._makers[len(self.bodies) % len(self._makers)](self._random)
+        text, body = self._makers[len(self.bodies) % len(self._makers)](self._random)
+        self._keep(place, body)
         return text
 
     def named(self, place: str) -> str:
         """A text for a place whose name says that it is a secret: it looks like nothing."""
-        self.bodies[place] = _some(self._random, 32)
-        return self.bodies[place]
+        body = _some(self._random, 32)
+        self._keep(place, body)
+        return body
+
+    def _keep(self, place: str, body: str) -> None:
+        """Every text counts, also where several are planted in one place."""
+        known = sum(name == place or name.startswith(f"{place} #") for name in self.bodies)
+        self.bodies[f"{place} #{known + 1}" if known else place] = body
 
     def found_in(self, exported: str, part: int = PART) -> list[str]:
         """The places whose text got out, or a part of it."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,14 +23,16 @@ from kit import MESSAGES, NoBad, Script
 from opentelemetry import baggage
 from opentelemetry import context as otel_context
 from opentelemetry.trace import NoOpTracerProvider
-from recording import Recording
+from recording import Recording, logged
 from spans import by_kind
 from spans import everything as exported
 
 import guardspan
-from guardspan import safety, telemetry
+from guardspan import telemetry
 from guardspan.guardrails import SUPPORTED, GuardrailsInstrumentor
 from processes import run_python
+
+pytestmark = pytest.mark.usefixtures("put_back", "fresh_log")
 
 OWNERS: tuple[Any, ...] = (
     *(Guard, AsyncGuard, Runner, AsyncRunner, StreamRunner, AsyncStreamRunner, Validator),
@@ -49,25 +50,6 @@ def changed(before: dict[tuple[str, str], object]) -> list[str]:
     now = everything()
     gone = [name for name in before if name not in now]
     return sorted(name for _, name in [*gone, *(key for key in now if now[key] is not before.get(key))])
-
-
-@pytest.fixture(autouse=True)
-def put_back() -> Iterator[None]:
-    """Whatever a test leaves instrumented is put back."""
-    yield
-    guardspan.uninstrument()
-
-
-@pytest.fixture(autouse=True)
-def fresh_log(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Faults are logged once in a process; every test is to see its own."""
-    monkeypatch.setattr(safety, "_reported", set())
-    caplog.set_level(logging.INFO, logger="guardspan")
-
-
-def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What guardspan has logged."""
-    return [record.getMessage() for record in caplog.records if record.name == "guardspan"]
 
 
 def instrument() -> None:

@@ -126,18 +126,20 @@ class Round:
         self._failed_tools = max(self._failed_tools, reader.failed_tools(parts))
         if not retries and not self._is_empty():  # older releases say nothing when they ask again
             return IterationResult(semconv.PASS)
-        rejection, words = self._why(map(reader.words_of_part, retries))
-        if rejection is INVALID_TOOL_CALL:
+        result = self._asked_again(map(reader.words_of_part, retries))
+        if result.reask_reason == INVALID_TOOL_CALL.reason:
             asked_again = sum(getattr(part, "tool_name", None) is not None for part in retries)
             self._retried_tools = max(self._retried_tools, asked_again)
-        failure = Failure(rejection.failure_class, parts=words)
-        return IterationResult(semconv.FAIL, handled=True, failure=failure, reask_reason=rejection.reason)
+        return result
 
     def unfollowed(self) -> IterationResult:
         """What became of it, where the request that would have followed was refused."""
         if self._rejection is None and not self._is_empty():
             return IterationResult(semconv.PASS)
-        rejection, words = self._why(())
+        return self._asked_again(())
+
+    def _asked_again(self, told: Iterable[str]) -> IterationResult:
+        rejection, words = self._why(told)
         failure = Failure(rejection.failure_class, parts=words)
         return IterationResult(semconv.FAIL, handled=True, failure=failure, reask_reason=rejection.reason)
 
