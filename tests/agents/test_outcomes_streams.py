@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from pydantic_ai.models.function import AgentInfo, DeltaThinkingCalls, DeltaThin
 from pydantic_graph import End
 from recording import Recording
 from spans import by_kind
+
+from guardspan import semconv
 
 CANCELLED = "asyncio.exceptions.CancelledError"
 STREAMS = ("run_stream", "run_stream_events")
@@ -243,6 +246,19 @@ async def test_a_run_beyond_the_applications_time_limit_is_an_error(recording: R
     with pytest.raises((TimeoutError, asyncio.TimeoutError)):
         await asyncio.wait_for(WAYS[way](Waiting().model()), 0.05)
     assert outcomes(recording) == expected(GIVEN_UP[Waiting.model], way)
+
+
+@pytest.mark.parametrize("way", ["run", "run_stream", "run_stream_events", "iter"])
+async def test_a_run_beyond_its_own_time_limit_is_a_timeout(recording: Recording, way: str) -> None:
+    """Newer releases have a time limit of their own, and say so; in older ones the model's client has one."""
+    own = "timeout" in inspect.signature(Agent.iter).parameters
+    agent = Waiting().model() if own else desk(Script(TimeoutError("the client's")))
+    with pytest.raises(TimeoutError):
+        await WAYS[way](agent, **({"timeout": 0.05} if own else {}))
+    for kind in ("call", "iteration"):
+        (span,) = by_kind(recording.spans, kind)
+        assert span.attributes[semconv.STATUS] == "error"
+        assert span.attributes[semconv.FAILURE_CLASS] == "timeout"
 
 
 async def test_a_cancelled_stream_keeps_its_tokens(recording: Recording) -> None:
