@@ -15,11 +15,21 @@ from dbos import DBOS
 from pydantic_ai import Agent
 from recording import Recording
 from spans import by_kind
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+
+def whole_seconds(connection: Any, cursor: Any, statement: str, values: Any, *rest: Any) -> tuple[str, Any]:
+    """On Python 3.12 and later, DBOS counts on SQLite 3.42, where `unixepoch` knows fractions of a second."""
+    if isinstance(values, tuple):
+        values = tuple("now" if value == "subsec" else value for value in values)
+    return statement.replace("unixepoch('subsec')", "unixepoch()"), values
 
 
 @pytest.fixture
 def dbos(tmp_path: Path) -> Iterator[Any]:
     """A DBOS of the test's own, in a database of the test's own."""
+    event.listen(Engine, "before_cursor_execute", whole_seconds, retval=True)
     DBOS.destroy(destroy_registry=True)
     DBOS(
         config={
@@ -30,6 +40,7 @@ def dbos(tmp_path: Path) -> Iterator[Any]:
     )
     yield DBOS
     DBOS.destroy(destroy_registry=True)
+    event.remove(Engine, "before_cursor_execute", whole_seconds)
 
 
 def agent_with_a_tool() -> Agent[Any, Any]:

@@ -57,14 +57,14 @@ class GuardspanCapability(AbstractCapability[Any]):
         """A request is about to be made."""
         with _following:
             if isinstance(node, ModelRequestNode) and self._execution.live:
-                self._execution.request_is_next(node.request)
+                self._execution.request_is_next(ctx, node.request)
         return node
 
     async def after_node_run(self, ctx: Any, *, node: Any, result: Any) -> Any:
         """The run may have its result."""
         with _following:
             if isinstance(result, End) and self._execution.live:
-                self._execution.result_is_known()
+                self._execution.result_is_known(ctx)
         return result
 
     async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Handler) -> Any:

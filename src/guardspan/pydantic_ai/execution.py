@@ -104,7 +104,7 @@ class AgentExecution:
 
     def begins(self, run_context: Any) -> None:
         """The run is set up; its ids are known."""
-        self._messages = run_context.messages
+        self._messages, self._seen = run_context.messages, len(run_context.messages)
         self._conversation = self._identifier(run_context.conversation_id)
         run_id = self._identifier(run_context.run_id)
         if run_id is not None:
@@ -128,8 +128,9 @@ class AgentExecution:
 
     # --- a request ---------------------------------------------------------------------------------------
 
-    def request_is_next(self, request: Any) -> None:
+    def request_is_next(self, run_context: Any, request: Any) -> None:
         """A node is about to make a request; limits may still refuse it."""
+        self._messages = run_context.messages
         self._settle(request.parts)
         self._requesting, self._seen = True, len(self._messages)
 
@@ -199,9 +200,9 @@ class AgentExecution:
         if self._round is not None:
             self._round.tool_raised(tool, error)
 
-    def result_is_known(self) -> None:
+    def result_is_known(self, run_context: Any) -> None:
         """The run has its result; of a stream, the answer may still be on its way."""
-        self._result_known = True
+        self._messages, self._result_known = run_context.messages, True
         if self._round is not None and self._round.response is not None:
             self._settle(None)
 
@@ -219,7 +220,7 @@ class AgentExecution:
 
     def _look_for_skipped(self) -> None:
         """In older releases a capability can answer in the model's place before the request begins."""
-        if self._round is None and self._requesting:
+        if self._round is None and (self._requesting or not self.recorder.iterations):
             answer = reader.newest_response(self._messages[self._seen :])
             if answer is not None:
                 self._open(None, None, self.recorder.request_model)
@@ -240,8 +241,11 @@ class AgentExecution:
 
     # --- the end of the run ------------------------------------------------------------------------------
 
-    def finished(self, output: Any, mended: BaseException | None = None) -> None:
+    def finished(
+        self, output: Any, messages: Sequence[Any] = (), mended: BaseException | None = None
+    ) -> None:
         """The run has a result, though ``mended`` had ended it before a capability gave one in its place."""
+        self._messages = messages or self._messages
         under_way = self._round
         if mended is not None and under_way is not None:
             failure = under_way.broken_by(mended)

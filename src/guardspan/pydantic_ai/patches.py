@@ -142,6 +142,6 @@ class WatchedRun(AbstractAsyncContextManager[Any]):
         if error is not None:
             execution.failed(error)
         elif result is not None:
-            execution.finished(result.output, mended)
+            execution.finished(result.output, self._run.all_messages(), mended)
         else:
             execution.left()
