@@ -39,10 +39,11 @@ Generated from `src/guardspan/semconv.py` by `make docs`. Absent means not known
 
 | span | name | parent |
 | --- | --- | --- |
-| Call | `guard {{name}}` | the caller's current span |
-| Iteration | `iteration` | its Call; current while the LLM is called |
+| Call | `guard {{name}}` or `agent {{name}}` | the caller's current span |
+| Iteration | `iteration` | its Call, with Pydantic AI's `invoke_agent` in between where that is on |
 | Validator | `validate {{validator}}` | its Iteration |
 
+The Iteration is current while the LLM is called, and while an agent's tools and checks run.
 All are of kind INTERNAL. `error` sets the span status to ERROR, with the exception's class as its
 description and nothing else. A `fail` sets it only on a Call whose re-asks were used up.
 
@@ -54,7 +55,7 @@ description and nothing else. A `fail` sets it only on a Call whose re-asks were
 
 {table(("metric", "instrument", "unit", "meaning"), metrics)}
 
-## Log events
+## Events
 
 {table(("event", "on", "when"), events)}
 """

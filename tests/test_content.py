@@ -39,7 +39,14 @@ def test_shape_shows_structure_and_no_word() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["ada@example.org", "a key with spaces", "4111111111111111", "ghp_" + "a1" * 18]
+    "key",
+    [
+        "ada@example.org",
+        "a key with spaces",
+        "4111111111111111",
+        "ghp_" + "a1" * 18,
+        "sk_live_" + "abcdefghijkl" * 2,
+    ],
 )
 def test_shape_does_not_show_a_key_that_is_data(key: str) -> None:
     """Keys are structure only where they look like names; others are digested."""

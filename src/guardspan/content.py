@@ -35,6 +35,7 @@ _MAX_NAME = 256
 _MAX_DEPTH = 12
 _MAX_ITEMS = 64
 _MAX_EXACT_DIGITS = 6
+_MAX_PLAIN_KEYS = 1_000
 _ROLES = frozenset({"system", "user", "assistant", "developer", "tool", "function"})
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z_-]{0,31}\d?")
 _UNPRINTABLE = re.compile("[\x00\ud800-\udfff]")
@@ -95,6 +96,7 @@ class Content:
         redactor: Redactor | None = None,
     ) -> None:
         self.mode: ContentMode = mode
+        self._plain_keys: dict[str, bool] = {}
         self.limit = limit
         self._keyed = hmac.new(key or secrets.token_bytes(32), digestmod=hashlib.sha256)
         self.redactor = redactor or Redactor()
@@ -191,7 +193,16 @@ class Content:
 
     def _shape_of_key(self, key: object) -> str:
         text = key if isinstance(key, str) else str(type(key).__name__)
-        return text if _PLAIN_KEY.fullmatch(text) else f"key:{self.digest(text)}"
+        return text if self._is_plain(text) else f"key:{self.digest(text)}"
+
+    def _is_plain(self, key: str) -> bool:
+        """Whether a key is a plain name, and nothing that redaction knows for a secret."""
+        plain = self._plain_keys.get(key)
+        if plain is None:
+            plain = bool(_PLAIN_KEY.fullmatch(key)) and not self.redactor.redact(key).count
+            if len(self._plain_keys) < _MAX_PLAIN_KEYS:
+                self._plain_keys[key] = plain
+        return plain
 
     def _shape_of_sequence(self, values: Iterable[object], budget: _Budget, depth: int) -> list[object]:
         return _each(values, budget, lambda value: self._shape(value, budget, depth))

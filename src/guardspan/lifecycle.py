@@ -404,6 +404,8 @@ class IterationRecorder:
         own = response.cost_usd
         if own is None or (price is not None and (price.source == "custom" or math.isclose(price.usd, own))):
             return price
+        if price is None:
+            return Price(own, "genai-prices")
         return pricer.price(response.usage, model=model, provider=provider, own_cost=own) or price
 
     def _usage(self) -> Usage:

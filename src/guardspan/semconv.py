@@ -124,12 +124,12 @@ REASK_REASON = _attribute(
 )
 
 # Tools of an agent: counts and names; the spans of their execution belong to the framework.
-TOOL_CALLS = _attribute("guardspan.tool.calls", "I", "int", "tool calls that the answer held")
+TOOL_CALLS = _attribute("guardspan.tool.calls", "I", "int", "tool calls that the answer asked for")
 TOOL_FAILURES = _attribute(
     "guardspan.tool.failures", "I", "int", "tool calls that raised, or said that they failed"
 )
 TOOL_RETRIES = _attribute(
-    "guardspan.tool.retries", "I", "int", "tool calls that the model was asked to make again"
+    "guardspan.tool.retries", "I", "int", "tool calls that were rejected, to be made again"
 )
 FAILED_ATTEMPTS = _attribute(
     "guardspan.attempts.failed", "I", "int", "models that were tried before the one that answered"
@@ -195,9 +195,17 @@ FAILURE_REPEATS = _attribute(
 STUCK = _attribute("guardspan.stuck", "C", "bool", "the same failure digest three or more times in a row")
 
 # Validator spans.
-VALIDATOR_NAME = _attribute("guardspan.validator.name", "V", "string", "the validator's class name")
+VALIDATOR_NAME = _attribute(
+    "guardspan.validator.name",
+    "V",
+    "string",
+    "the validator's class; of an agent, the output type or function",
+)
 VALIDATOR_REGISTERED_NAME = _attribute(
-    "guardspan.validator.registered_name", "V", "string", "the name that it is registered under"
+    "guardspan.validator.registered_name",
+    "V",
+    "string",
+    "the name that it is registered under; of an agent `output_type`, `output_function`, `output_validator`",
 )
 VALIDATOR_ON_FAIL = _attribute(
     "guardspan.validator.on_fail",
@@ -228,10 +236,15 @@ EVIDENCE = _attribute(
     "guardspan.evidence", "I", "string", "the evidence slice, redacted; only when content is `redacted`"
 )
 INPUT_MESSAGES = _attribute(
-    "guardspan.input.messages", "C I", "string", "messages as JSON, shape or redacted"
+    "guardspan.input.messages",
+    "C I",
+    "string",
+    "messages as JSON, shape or redacted; of an agent's Iteration, its instructions and newest request",
 )
 INPUT_PROMPT_PARAMS = _attribute("guardspan.input.prompt_params", "C", "string", "prompt parameters as JSON")
-INPUT_METADATA = _attribute("guardspan.input.metadata", "C", "string", "metadata for the validators as JSON")
+INPUT_METADATA = _attribute(
+    "guardspan.input.metadata", "C", "string", "metadata for the validators, or of the run, as JSON"
+)
 INPUT_ARGUMENTS = _attribute(
     "guardspan.input.arguments", "C", "string", "the remaining arguments of the call as JSON"
 )
@@ -242,9 +255,6 @@ OUTPUT_VALIDATED = _attribute("guardspan.output.validated", "C", "string", "the 
 HISTORY_REPAIR_KIND = "guardspan.history.repair.kind"
 HISTORY_TOOL_CALL_ID = "guardspan.history.repair.tool_call_id"
 HISTORY_MESSAGE_INDEX = "guardspan.history.repair.message_index"
-HISTORY_VERDICT = _attribute(
-    "guardspan.history.verdict", "C", "string", "a replay audit's verdict, when a history was given"
-)
 TEAM = _attribute("team", "C I V", "string", "from baggage; a resource attribute of that name serves as well")
 
 # OpenTelemetry GenAI conventions, verbatim.
@@ -289,5 +299,6 @@ EVENT_HISTORY_REPAIR = _event(
     "Call",
     "a tool call or result of the given history has no counterpart: `orphan_result` (newer releases drop "
     "it), `dangling_call` (they make up a result), `synthesized_result` (one was made up before); with a "
-    "keyed digest of the tool call id, and the index of the message",
+    "keyed digest of the tool call id, and the index of the message: `guardspan.history.repair.kind`, "
+    "`.tool_call_id`, `.message_index`",
 )

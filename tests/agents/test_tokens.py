@@ -180,6 +180,14 @@ def test_an_answers_own_cost_is_taken(recording: Recording, way: str, name: str)
     ]
 
 
+def test_the_librarys_own_sum_is_no_providers(recording: Recording) -> None:
+    """It prices open weights at whoever serves them, as the list has them: that is told as what it is."""
+    answer = model("fine", name="gpt-oss-120b", input_tokens=100, output_tokens=10)
+    ran("run", Agent(answer, name="desk"))
+    (money,) = told(recording, "iteration", MONEY)
+    assert money.get("cost.source", "genai-prices") == "genai-prices"
+
+
 @pytest.mark.parametrize("cost", ["NaN", "Infinity", "-1", "1e300"])
 def test_a_cost_that_cannot_be_is_not_taken(recording: Recording, cost: str) -> None:
     """An unlisted model with a senseless cost has none; where there is no field for it, neither."""

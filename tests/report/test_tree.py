@@ -7,9 +7,16 @@ import json
 from pathlib import Path
 
 import pytest
+from agent_kit import Script, call, desk, run
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolReturnPart, UserPromptPart
 from rich.console import Console
 
-from guardspan.report.reading import find_files
+import guardspan
+from guardspan.files import GuardspanFileExporter
+from guardspan.report import text
+from guardspan.report.reading import SpanFiles, find_files
 from guardspan.report.tree import CallNotFound, find_tree
 from report.span_files import Attempt, Call, Check, raw_span, span_line, writing
 
@@ -182,3 +189,33 @@ def test_a_deep_nesting_ends(tmp_path: Path) -> None:
     path = tmp_path / "deep.jsonl"
     path.write_text(span_line(*spans))
     assert shown(path, "id1", width=1000)[0].startswith("guard unknown")
+
+
+def test_the_end_of_a_uuid_is_enough(folder: Path) -> None:
+    """Ids that begin with the time differ in their ends."""
+    first, second = (f"01a22ff8-a3e5-7567-bed3-2c7419ce840{digit}" for digit in "de")
+    with writing(folder) as writer:
+        writer.write(Call("one", first, Attempt()), Call("two", second, Attempt(), at=5))
+    assert shown(folder, "2c7419ce840e")[0].startswith("guard two")
+    assert text.short_id(second) == "2c7419ce840e"
+
+
+async def test_an_agents_run_is_a_tree_of_its_steps(folder: Path) -> None:
+    """Its tools, what it was asked again for, and what its message history lacked."""
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(GuardspanFileExporter(directory=folder)))
+    guardspan.instrument(tracer_provider=provider)
+    agent = desk(Script([call("find"), call("made_up_by_the_model")], "fine"))
+    agent.tool_plain(lambda: "found", name="find")
+    orphan = ModelRequest(parts=[ToolReturnPart("find", "found", "nobody's call")])
+    history = [ModelRequest(parts=[UserPromptPart("hello")]), ModelResponse(parts=[TextPart("hi")]), orphan]
+    await run(agent, message_history=history)
+    guardspan.uninstrument()
+    provider.shutdown()
+    (line,) = list(SpanFiles(find_files([folder])).spans())[-1:]
+    told = "\n".join(shown(folder, line.call_id or ""))
+    assert told.startswith("agent desk  pass  2 Iterations")
+    assert "its message history has 1x a result without a call" in told
+    assert "tools find, (unknown): 2 asked for, 1 rejected" in told
+    assert "asked again because of tool" in told
+    assert "made_up_by_the_model" not in told

@@ -7,6 +7,8 @@ So it ends where the next request begins, or with the run.
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,6 +28,7 @@ from guardspan.pydantic_ai.rounds import Round
 from guardspan.telemetry import Telemetry
 from guardspan.views import CallResult, Failure, IterationResult
 
+_log = logging.getLogger("guardspan")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ARGUMENTS = ("instructions", "model_settings", "retries")
 """Arguments that are described; never the dependencies, which hold what the model must not see."""
@@ -106,6 +109,8 @@ class AgentExecution:
         """The run is set up; its ids are known."""
         self._messages, self._seen = run_context.messages, len(run_context.messages)
         self._conversation = self._identifier(run_context.conversation_id)
+        if run_context.trace_include_content:
+            _tell_of_content()
         run_id = self._identifier(run_context.run_id)
         if run_id is not None:
             self.recorder.identify(run_id)
@@ -292,7 +297,8 @@ class AgentExecution:
     def _errs(self, under_way: Round | None, error: BaseException) -> Failure:
         """End the Iteration that the error came from, if it came from one."""
         failure = under_way.broken_by(error) if under_way is not None else classify(error)
-        if is_refusal(error, self._requesting):
+        within = under_way is not None and under_way.raised_within(error)
+        if is_refusal(error, self._requesting) and not within:
             if under_way is not None:
                 self._end_iteration(under_way.unfollowed())
             refused = self.recorder.iteration("reask" if self._reask else "initial", self._parent)
@@ -318,6 +324,15 @@ class AgentExecution:
         """Drop the library's objects: whoever holds the run's result holds its capabilities as well."""
         self._agent = self._round = self._parent = None
         self._messages = self._validators = ()
+
+
+@functools.cache
+def _tell_of_content() -> None:
+    """Say once that the library's own tracing exports content, which who chose guardspan may not expect."""
+    _log.warning(
+        "guardspan: Pydantic AI's own tracing is on and exports prompts and answers in full; "
+        "InstrumentationSettings(include_content=False) ends that"
+    )
 
 
 def _inputs(arguments: Mapping[str, Any]) -> dict[str, object]:

@@ -21,6 +21,9 @@ from guardspan.views import Response
 _MAX_COUNT = 1 << 40
 _MAX_USD = 1e9
 """A server can send any number, and one that an exporter cannot encode would lose a whole batch of spans."""
+_MAX_PRICEABLE = 1_000
+_PRICEABLE: dict[tuple[Any, Any], bool] = {}
+"""Whether the library can price the answers of a provider's model; looked up once for each."""
 _MAX_TOOL_NAMES = 32
 _MAX_PARTS = 32
 _MAX_ATTEMPTS = 16
@@ -49,7 +52,7 @@ def read_response(response: Any) -> Response:
         finish_reasons=(reason,) if reason else (),
         usage=read_usage(response.usage),
         cost_usd=_cost(response.usage),
-        cost_computed=True,
+        cost_computed=_can_price(response),
         failed_attempts=_attempts(getattr(response, "failed_attempts", None)),
     )
 
@@ -95,6 +98,23 @@ def _cost(usage: Any) -> float | None:
         return None
     usd = float(cost)
     return usd if 0 <= usd <= _MAX_USD else None
+
+
+def _can_price(response: Any) -> bool:
+    """Whether the library prices such a response itself: its figure need not be the provider's then."""
+    if _cost(response.usage) is None:
+        return True
+    key = (response.provider_name, response.model_name)
+    known = _PRICEABLE.get(key)
+    if known is None:
+        try:
+            response.cost()
+            known = True
+        except (LookupError, ValueError, AssertionError):  # as its documentation has it
+            known = False
+        if len(_PRICEABLE) < _MAX_PRICEABLE:
+            _PRICEABLE[key] = known
+    return known
 
 
 def _attempts(attempts: Any) -> tuple[Response, ...]:

@@ -58,11 +58,16 @@ class Round:
     _failed_tools: int = 0
     _answered: bool = False
     _check_broke: bool = False
+    _raised_within: BaseException | None = None
 
     @property
     def rejected(self) -> bool:
         """Whether a hook was told that something of the answer was not accepted."""
         return self._rejection is not None
+
+    def raised_within(self, error: BaseException) -> bool:
+        """Whether a tool or a check raised it, such as one that asks another agent."""
+        return self._raised_within is error
 
     def reject(self, rejection: Rejection, words: str) -> None:
         """Note that something of the answer was not accepted; why the first time counts."""
@@ -96,6 +101,7 @@ class Round:
         """The output was checked, until ``error`` ended that; ``unparsable`` output is no JSON at all."""
         rejection = rejection_in(error) if error is not None else None
         self._check_broke = error is not None and rejection is None
+        self._raised_within = error
         culprit = self.checks.ran(checks, started_ns, error, rejection is not None) if checks else None
         if rejection is not None:
             words = reader.words_of(rejection)
@@ -106,6 +112,7 @@ class Round:
 
     def tool_raised(self, tool: str, error: BaseException) -> None:
         """The arguments of a tool call were not accepted, or the tool raised."""
+        self._raised_within = error
         rejection = rejection_in(error)
         if rejection is not None:
             self._retried_tools += 1

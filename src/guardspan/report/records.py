@@ -6,7 +6,7 @@ A value of the wrong type is left out and told to ``tell_fault``, so that it can
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +101,7 @@ class CallSpan(Spent):
     limit_reached: bool | None = None
     stuck: bool | None = None
     conversation_id: str | None = None
+    history_repairs: tuple[str, ...] = ()
     unpriced: int | None = None
 
 
@@ -286,6 +287,7 @@ _KINDS: dict[str, tuple[type[Span], _Fields]] = {
     "iteration": (IterationSpan, _ITERATION),
     "validator": (ValidatorSpan, _VALIDATOR),
 }
+_REPAIR: _Fields = {semconv.HISTORY_REPAIR_KIND: ("kind", _name)}
 _RESOURCE: _Fields = {"service.name": ("service", _name), semconv.TEAM: ("team", _name)}
 
 
@@ -311,7 +313,16 @@ def read_span(raw: Any, resource: Resource, tell_fault: TellFault) -> Span | Non
     start_ns, end_ns = _times(raw)
     values = _read(attributes, fields, tell_fault)
     values.setdefault("team", resource.team)
+    if record is CallSpan and raw.get("events"):
+        values["history_repairs"] = tuple(_repairs(raw["events"], tell_fault))
     return record(*read_ids(raw), start_ns, end_ns, resource.service, **values)
+
+
+def _repairs(events: Any, tell_fault: TellFault) -> Iterator[str]:
+    """What the history of a Call lacked, in its order."""
+    for event in events if isinstance(events, list) else ():
+        if isinstance(event, dict) and event.get("name") == semconv.EVENT_HISTORY_REPAIR:
+            yield from _read(_attributes(event, tell_fault), _REPAIR, tell_fault).values()
 
 
 def _kind(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,12 +173,27 @@ def _label(span: Span) -> RenderableType:
     return _validator_label(span) if isinstance(span, ValidatorSpan) else Text()
 
 
+_REPAIRS = {
+    "orphan_result": "a result without a call",
+    "dangling_call": "a call without a result",
+    "synthesized_result": "a result that was made up",
+}
+
+
+def _history(call: CallSpan) -> str:
+    """What the message history of a run lacked, each kind with how often."""
+    counts = Counter(_REPAIRS.get(kind, kind) for kind in call.history_repairs)
+    return "its message history has " + ", ".join(f"{count}x {what}" for what, count in counts.items())
+
+
 def _call_label(call: CallSpan) -> RenderableType:
     kind = "agent" if call.library == "pydantic_ai" else "guard"
     iterations = None if call.iterations is None else text.plural(call.iterations, "Iteration")
     facts = iterations, *_spent(call), text.seconds(call.seconds)
     head = _Line(_head(f"{kind} ", call.name, call.status), facts)
     lines: list[Text | _Line] = [head, *_failure(call), _dim(", ".join(_marks(call)))]
+    if call.history_repairs:
+        lines.append(_dim(_history(call)))
     for name, value in (
         ("call", call.call_id),
         ("trace", call.trace_id),
@@ -228,8 +244,8 @@ def _iteration_label(span: IterationSpan) -> RenderableType:
 
 def _tools(span: IterationSpan) -> str:
     counts = (
-        (span.tool_calls, "called"),
-        (span.tool_retries, "to be called again"),
+        (span.tool_calls, "asked for"),
+        (span.tool_retries, "rejected"),
         (span.tool_failures, "failed"),
     )
     return f"tools {', '.join(span.tools)}: " + ", ".join(
