@@ -109,7 +109,7 @@ class AgentExecution:
         """The run is set up; its ids are known."""
         self._messages, self._seen = run_context.messages, len(run_context.messages)
         self._conversation = self._identifier(run_context.conversation_id)
-        if run_context.trace_include_content:
+        if reader.traces_content(run_context):
             _tell_of_content()
         run_id = self._identifier(run_context.run_id)
         if run_id is not None:

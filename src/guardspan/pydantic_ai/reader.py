@@ -233,6 +233,17 @@ def words_of_part(part: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
+def traces_content(run_context: Any) -> bool:
+    """Whether the library's own tracing is on, with content.
+
+    Older releases do not say so in the context where a capability switched it on.
+    """
+    settings = (getattr(each, "settings", None) for each in run_context.capabilities.values())
+    return bool(run_context.trace_include_content) or any(
+        getattr(each, "include_content", False) is True for each in settings
+    )
+
+
 # --- exceptions ------------------------------------------------------------------------------------------
 
 
