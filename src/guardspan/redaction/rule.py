@@ -17,6 +17,7 @@ class Rule:
         check: name of a function in :mod:`guardspan.redaction.checks`, or None.
         matches: texts in which the rule must find something.
         misses: texts in which it must not.
+        option: name of the option without which the rule is not used, or empty: always used.
     """
 
     id: str
@@ -26,3 +27,4 @@ class Rule:
     check: str | None = None
     matches: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
+    option: str = ""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import re2
 
-from guardspan.redaction import checks, kubernetes, prose
+from guardspan.redaction import checks, kubernetes, numbers, prose
 from guardspan.redaction.decode import View
 from guardspan.redaction.keys import KeyNames
 from guardspan.redaction.rule import Rule
@@ -172,7 +172,7 @@ class Scan:
             start = before.start() if before else start
             end = start + len(data[start:end].partition(b"---")[0].rstrip(b".-"))
         if rule.id == "iban":
-            end = start + checks.iban_length(data[start:end].decode("ascii"))
+            end = start + numbers.iban_length(data[start:end].decode("ascii"))
             if data[end : end + 1].isalnum():
                 return None
         if rule.id == "pem":
