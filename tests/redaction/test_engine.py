@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guardspan.redaction import RedactionError, Redactor, Rule
-from guardspan.redaction.engine import KEY_RULE
+from guardspan.redaction.findings import KEY_RULE
 
 REDACTOR = Redactor()
 SECRET = "ghp_" + "a1B2c3D4e5" * 4

@@ -7,7 +7,7 @@ Rules are data (:mod:`guardspan.redaction.rules`); the engine is linear in its i
 from __future__ import annotations
 
 from guardspan.redaction.engine import Redacted, RedactedValue, RedactionError, Redactor
-from guardspan.redaction.rule import Rule
-from guardspan.redaction.scan import Finding
+from guardspan.redaction.findings import Finding
+from guardspan.redaction.rule import Finder, Rule
 
-__all__ = ["Finding", "Redacted", "RedactedValue", "RedactionError", "Redactor", "Rule"]
+__all__ = ["Finder", "Finding", "Redacted", "RedactedValue", "RedactionError", "Redactor", "Rule"]

@@ -65,6 +65,11 @@ def not_placeholder(text: str) -> bool:
     return _PLACEHOLDER.search(text) is None
 
 
+def not_mark(text: str) -> bool:
+    """Whether a text is no mark of ours."""
+    return not text.startswith("[redacted:")
+
+
 def message(text: str) -> bool:
     """Whether a text beside a key's name is a sentence about it, as in errors of a form."""
     return " " in text.strip() and _MESSAGE.match(text.strip()) is not None

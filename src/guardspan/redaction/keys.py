@@ -127,18 +127,30 @@ def numeric(name: str) -> bool:
 
 
 class KeyNames:
-    """The names above, and further ones of the user's own (compared without case, separators and digits)."""
+    """The names above, and the user's own (compared without case, separators and digits).
 
-    def __init__(self, extra: Iterable[str] = ()) -> None:
-        self._extra = frozenset("".join(words_of(name)) for name in extra)
+    Args:
+        secret: further names whose values are secret, whatever they look like.
+        plain: names whose values are none, which win over all others.
+    """
+
+    def __init__(self, secret: Iterable[str] = (), plain: Iterable[str] = ()) -> None:
+        self._own = {"".join(words_of(name)): words_of(name) for name in secret}
+        self._plain = frozenset("".join(words_of(name)) for name in plain)
 
     def secret(self, name: str) -> bool:
         """Whether a key of this name holds a secret."""
-        return is_secret(name) or (bool(self._extra) and "".join(words_of(name)) in self._extra)
+        if self._plain and "".join(words_of(name)) in self._plain:
+            return False
+        return is_secret(name) or self.own(name)
+
+    def own(self, name: str) -> bool:
+        """Whether a key of this name is one of the user's own, whose every value is secret."""
+        return bool(self._own) and "".join(words_of(name)) in self._own
 
     def stems(self) -> tuple[str, ...]:
-        """What a text must contain for a key of this kind to be in it."""
-        return (*STEMS, *sorted(self._extra))
+        """What a text must contain for a key of this kind to be in it, as patterns."""
+        return (*STEMS, *(r"[ _.-]?".join(words) for _, words in sorted(self._own.items())))
 
 
 # What a key's name in a text is recognised by; the whole name is judged afterwards.

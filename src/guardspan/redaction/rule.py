@@ -1,8 +1,15 @@
-"""What a rule is; the rules themselves are in :mod:`guardspan.redaction.rules`."""
+"""What a rule is, and a finder; the rules themselves are in :mod:`guardspan.redaction.rules`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+Finder = Callable[[str], Iterable[tuple[int, int, str]]]
+"""Finds what no rule can: of a text, the start and end of each secret in characters, and the id for its mark.
+
+Called on the application's threads, for each text that is recorded. Whatever it raises drops that text.
+"""
 
 
 @dataclass(frozen=True, slots=True)

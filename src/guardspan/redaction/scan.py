@@ -6,20 +6,18 @@ the whole is linear in the text, whatever the text.
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import re2
 
 from guardspan.redaction import checks, kubernetes, numbers, prose
+from guardspan.redaction.automaton import Automaton
 from guardspan.redaction.decode import View
+from guardspan.redaction.findings import KEY_RULE, Digest, Finding
 from guardspan.redaction.keys import KeyNames
 from guardspan.redaction.rule import Rule
 from guardspan.redaction.values import (
     LONGEST,
     Value,
+    anything_after,
     element,
     listed,
     name_before,
@@ -28,9 +26,7 @@ from guardspan.redaction.values import (
     value_after,
 )
 
-KEY_RULE = "key"
 PROSE_RULE = "password"
-_MEMORY = 256 << 20
 _LOCAL_PART = re.compile(rb"[A-Za-z0-9._%+'\x80-\xff-]{1,64}\Z")
 _PEM_END = re.compile(rb"----[- ]END[A-Z0-9 ]{0,60}----[- ]?-?")
 _ESCAPE = re.compile(rb"\\[\"'nrtu\\]")
@@ -41,20 +37,6 @@ _GETTERS = ("get", "find", "load", "read", "fetch", "require", "has", "is", "che
 _REVERSED = re.compile(
     rb"(?i)value[\"']?\s?[:=]\s?([\"'])([^\"'<>]{4,120}?)\\?[\"'].*?([\w.-]{1,40})\\?[\"']\Z", re.S
 )
-# Letters of any script, without its punctuation.
-_TAIL = (
-    r"(?:[A-Za-z0-9_.-]|[\xc3-\xdf][\x80-\xbf]|[\xe0\xe1\xe4-\xed][\x80-\xbf]{2}|\xe3[\x81-\xbf][\x80-\xbf])"
-    r"{0,24}"
-)
-_ATTRIBUTE = r"(?:[\s,]{1,8}[\"']?[A-Za-z]{1,16}[\"']?\s?[:=]\s?[\"']?[A-Za-z0-9_.#/-]{0,32}[\"']?)"
-_SEPARATOR = (
-    r"(?:\s{0,24}(?:=>|:=|->|<-|\xe2\x86\x92|===?|"
-    r":\s?(?:string|str|String|SecretStr)\s?=|=|:|\xef\xbc[\x9a\x9d])"
-    r"|[\"'],\s{0,3}[\"']|\(\s?[\"']|[\"']\s?>|</key>\s{0,12}<string>)"
-)
-_VALUE_NAME = r"(?:[\s,]{1,24}-?|\s?:\s?\{\s{0,20})[\"']?(?i:value|content|val)[\"']?\s{0,2}[:=]"
-# The head of a part of a form, up to its value.
-_PART = r"[\"']\r?\n(?:[A-Za-z-]{1,30}: [^\r\n]{1,60}\r?\n){0,2}\r?\n"
 
 
 def _hash_under_key(data: bytes, end: int, name: str, head: bytes) -> Value | None:
@@ -62,75 +44,14 @@ def _hash_under_key(data: bytes, end: int, name: str, head: bytes) -> Value | No
     return Value(*found.span(), True) if found else None
 
 
-class Finding(NamedTuple):
-    """One secret: its place in the UTF-8 bytes of the text, its rule, the quote that a mark must bring."""
-
-    start: int
-    end: int
-    rule: str
-    reason: str
-    quote: bytes
-
-
-def _options() -> Any:
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.log_errors = False
-    options.max_mem = _MEMORY
-    return options
-
-
-def _bytes_of(pattern: str) -> str:
-    """A pattern in which characters beyond ASCII stand as the bytes of their UTF-8 form, in both cases."""
-    return "".join(c if c.isascii() else _both_cases(c) for c in pattern)
-
-
-def _both_cases(character: str) -> str:
-    forms = {c for c in (character, character.lower(), character.upper()) if len(c) == 1}
-    return "(?:" + "|".join("".join(f"\\x{b:02x}" for b in c.encode()) for c in sorted(forms)) + ")"
-
-
-class Automaton:
-    """The rules compiled: all together to find where, as a set to find which, one by one to find what."""
-
-    def __init__(self, rules: Sequence[Rule], names: KeyNames) -> None:
-        self.rules = rules
-        stems = "(?i:" + "|".join(_bytes_of(stem) for stem in names.stems()) + ")"
-        labels = "(?i:" + "|".join(_bytes_of(label) for label in prose.LABELS) + ")"
-        patterns = [
-            *(rule.pattern.replace("?P<secret>", "?:") for rule in rules),
-            rf"{stems}{_TAIL}(?:{_PART}|[\"']?(?:{_ATTRIBUTE}{{0,2}}{_VALUE_NAME}|\s?\{{\s{{0,12}}default\s{{0,12}}=))",
-            rf"{stems}{_TAIL}[\"'`\]*]{{0,3}}{_SEPARATOR}",
-            r"(?i:\bvalue)[\"']?\s?[:=]\s?[\"'][^\"'<>]{4,120}[\"'],?\s{1,20}[\"']?"
-            r"(?i:name|key|id)[\"']?\s?[:=]\s?[\"'][A-Za-z0-9_.-]{1,40}[\"']",
-            rf"<(?:[A-Za-z0-9]{{1,16}}:)?[A-Za-z0-9_.-]{{0,24}}{stems}{_TAIL}[\s>]",
-            kubernetes.KIND,
-            rf"{labels}[A-Za-z0-9_]{{0,24}}",
-        ]
-        options = _options()
-        self.anywhere = re2.compile("|".join(f"(?:{p})" for p in patterns).encode("ascii"), options)
-        self.labels = re2.compile(labels.encode("ascii"), options)
-        self.which = re2.Set.FullMatchSet(options)
-        for pattern in patterns:
-            self.which.Add(pattern)
-        self.which.Compile()
-        self.single = [re2.compile(rule.pattern.encode("ascii"), options) for rule in rules]
-        self.tails = [re.compile(f"[{rule.tail}]*".encode()) if rule.tail else None for rule in rules]
-
-
-@functools.lru_cache(maxsize=8)
-def automaton(rules: tuple[Rule, ...], names: frozenset[str]) -> Automaton:
-    """The automaton of these rules and further names of keys, made once."""
-    return Automaton(rules, KeyNames(names))
-
-
 class Scan:
     """One pass over one view."""
 
-    def __init__(self, compiled: Automaton, names: KeyNames, view: View) -> None:
+    def __init__(self, compiled: Automaton, names: KeyNames, view: View, digest: Digest | None) -> None:
         self._compiled = compiled
         self._names = names
         self._view = view
+        self._digest = digest
         self._data = view.data
         self._kubernetes_floor = 0
         self._others = (self._pair, self._key, self._reversed, self._element, self._kubernetes, self._prose)
@@ -149,7 +70,10 @@ class Scan:
     def _judge(self, start: int, end: int, floor: int) -> tuple[list[Finding], int]:
         """What a match is, and where to go on; nothing before ``floor`` is looked at again."""
         rules = self._compiled.rules
-        for index in sorted(self._compiled.which.Match(self._data[start:end])):
+        for place in sorted(self._compiled.which.Match(self._data[start:end])):
+            index = place - 1
+            if index < 0:
+                return [], end  # a mark
             if index >= len(rules):
                 return self._others[index - len(rules)](start, end)
             span = self._span(index, start, end, floor)
@@ -157,6 +81,19 @@ class Scan:
                 quote = self._quote_for_number(*span)
                 return [self._place(*span, rules[index].id, rules[index].reason, quote)], span[1]
         return [], start + 1
+
+    def _told_by_itself(self, start: int, end: int) -> Rule | None:
+        """The rule that knows a value whole without its key's name, as those of vendors do."""
+        match = self._compiled.anywhere.match(self._data, start, end)
+        if match is None:
+            return None
+        for place in sorted(self._compiled.which.Match(match.group())):
+            if not 0 < place <= len(self._compiled.rules):
+                return None
+            rule: Rule = self._compiled.rules[place - 1]
+            if self._span(place - 1, start, match.end(), start) == (start, end):
+                return rule
+        return None
 
     def _span(self, index: int, start: int, end: int, floor: int) -> tuple[int, int] | None:
         """The secret within a rule's match: grown over its tail, then checked."""
@@ -212,7 +149,7 @@ class Scan:
             return self._of_key(None if styled else element(data, end, name, False), end)
         separator = head.rstrip(b":=> \t\r\n")
         in_quotes = separator[-1:] in (b'"', b"'")
-        value = value_after(data, end, name, in_quotes) or _hash_under_key(data, end, name, head)
+        value = self._value(name, end, in_quotes, head)
         if head.endswith(b"==") and (value is None or value.bare):
             return [], end  # a comparison, or the version of a package
         if value is None or data[end : end + 8].lstrip()[:1] == b"[":
@@ -223,6 +160,12 @@ class Scan:
         if value is not None and value.bare and in_quotes and head.endswith(b":"):
             quote = self._source_of(start + len(separator) - 1)
         return self._of_key(value, end, quote)
+
+    def _value(self, name: str, end: int, in_quotes: bool, head: bytes) -> Value | None:
+        if self._names.own(name):
+            return anything_after(self._data, end)
+        value = value_after(self._data, end, name, in_quotes)
+        return value or _hash_under_key(self._data, end, name, head)
 
     def _glued(self, start: int, end: int) -> tuple[list[Finding], int]:
         """A label in a script without spaces, and what is written right behind it."""
@@ -291,7 +234,7 @@ class Scan:
         value = prose.value(self._data, end, name)
         if value is None:
             return [], end
-        found = self._place(value.start, value.end, PROSE_RULE, "a secret named in prose")
+        found = self._named(value.start, value.end, PROSE_RULE, "a secret named in prose")
         return [found], value.end
 
     # --- places --------------------------------------------------------------------------------------
@@ -299,7 +242,12 @@ class Scan:
     def _of_key(self, value: Value | None, otherwise: int, quote: bytes = b"") -> tuple[list[Finding], int]:
         if value is None:
             return [], otherwise
-        return [self._place(value.start, value.end, KEY_RULE, "its key's name says so", quote)], value.end
+        return [self._named(value.start, value.end, KEY_RULE, "its key's name says so", quote)], value.end
+
+    def _named(self, start: int, end: int, rule: str, reason: str, quote: bytes = b"") -> Finding:
+        """A value that its name gave away; the mark says more where the value tells its kind itself."""
+        kind = self._told_by_itself(start, end)
+        return self._place(start, end, kind.id if kind else rule, kind.reason if kind else reason, quote)
 
     def _quote_for_number(self, start: int, end: int) -> bytes:
         """The quote that a mark needs in the place of a number that is the value of a key in JSON."""
@@ -324,31 +272,8 @@ class Scan:
         return base.data[start:end]
 
     def _place(self, start: int, end: int, rule: str, reason: str, quote: bytes = b"") -> Finding:
+        while end < len(self._data) and self._data[end] & 0xC0 == 0x80:
+            end += 1  # no character is cut in two
         first, last = self._view.original(start, end)
-        return Finding(first, last, rule, reason, quote)
-
-
-def merged(found: list[Finding]) -> list[Finding]:
-    """Findings in order, none within or across another."""
-    kept: list[Finding] = []
-    for finding in sorted(found, key=lambda f: (f.start, -f.end)):
-        if kept and finding.start < kept[-1].end:
-            last = kept[-1]
-            if (last.rule, finding.rule) == ("url", "email"):
-                continue  # the host behind a URL's user and password
-            kept[-1] = last._replace(end=max(last.end, finding.end), quote=last.quote or finding.quote)
-        elif finding.end > finding.start:
-            kept.append(finding)
-    return kept
-
-
-def replaced(data: bytes, findings: list[Finding]) -> bytes:
-    """The text with a mark in the place of each finding."""
-    parts: list[bytes] = []
-    position = 0
-    for finding in findings:
-        parts.append(data[position : finding.start])
-        parts.append(finding.quote + f"[redacted:{finding.rule}]".encode() + finding.quote)
-        position = finding.end
-    parts.append(data[position:])
-    return b"".join(parts)
+        digest = self._digest(self._data[start:end]) if self._digest else ""
+        return Finding(first, last, rule, reason, quote, digest)

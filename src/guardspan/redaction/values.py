@@ -139,6 +139,20 @@ def listed(data: bytes, position: int) -> list[Value]:
     ]
 
 
+def anything_after(data: bytes, position: int) -> Value | None:
+    """Whatever follows the separator of a key that the user has named: quoted, or one word."""
+    blank = _BLANK.match(data, position)
+    position = blank.end() if blank else position
+    opening = _OPENING.match(data, position)
+    if opening:
+        value = Value(opening.end(), _closing(data, opening.end(), opening.group(1)), False)
+    else:
+        bare = _BARE.match(data, position)
+        value = Value(position, bare.end() if bare else position, True)
+    text = data[value.start : value.end].decode("utf-8", "replace").strip()
+    return value if text and text != "null" and checks.not_mark(text) else None
+
+
 def plausible(name: str, text: str) -> bool:
     """Whether a text under a secret name is a secret, and no message, path, algorithm, or piece of a text."""
     words = words_of(name)
