@@ -177,3 +177,38 @@ def test_a_list_of_little_things_spends_the_budget(mode: Any, element: Any) -> N
     assert tally.failures == 0
     assert recorded is not None
     assert seen < 5_000
+
+
+@pytest.mark.parametrize("key", ["pin", "otp", "password", "cvv", "api_key"])
+@pytest.mark.parametrize("value", [4821, 0, 12.5, [4, 8, 2, 1], {"digits": 4821}])
+def test_shape_hides_numbers_under_a_secret_name(key: str, value: object) -> None:
+    """A number of few digits stays readable, but not where it is the secret itself."""
+    recorded, _ = capture(Content("shape"), {key: value, "n": 4821})
+    assert recorded is not None
+    assert json.loads(recorded) == {key: {"type": type(value).__name__}, "n": 4821}
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "total_tokens", "primary_key", "author", "n"])
+def test_shape_shows_numbers_under_a_name_that_only_sounds_secret(name: str) -> None:
+    """Counts stay readable."""
+    assert capture(Content("shape"), {name: 4821})[0] == f'{{"{name}":4821}}'
+
+
+@pytest.mark.parametrize("mode", ["shape", "redacted", "off"])
+def test_a_name_is_redacted_and_cut_in_every_mode(mode: Any) -> None:
+    """A name of a model or a tool comes from outside, too; what is none is absent."""
+    content = Content(mode)
+    for _ in range(2):  # found, then remembered
+        assert content.name("gpt-4o-mini") == "gpt-4o-mini"
+        assert content.name(f"model {SECRET}") == "model [redacted:openai]"
+        assert content.name("a\x00\ud800") == "a\ufffd\ufffd"
+        assert len(content.name("x y " * 5_000) or "") == 256
+        assert content.name("") is content.name(None) is content.name(7) is None
+
+
+def test_names_without_end_do_not_fill_the_memory() -> None:
+    """A response id is another one each time."""
+    content = Content("shape")
+    for number in range(3_000):
+        assert content.name(f"id-{number}") == f"id-{number}"
+    assert len(content._names) <= 1_000

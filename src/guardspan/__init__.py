@@ -28,11 +28,12 @@ def instrument(**options: Any) -> None:
 
     Args:
         options: ``tracer_provider``, ``meter_provider``, ``logger_provider`` (the global ones by default),
-            ``call_hook(span, view)``, ``iteration_hook(span, view)``, and any field of :class:`Settings`,
+            ``call_hook(span, view)``, ``iteration_hook(span, view)``, ``redact_hook(text)``, which gives
+            ``(start, end, rule)`` for each further secret of a text, and any field of :class:`Settings`,
             which wins over its ``GUARDSPAN_*`` variable.
 
     Raises:
-        pydantic.ValidationError: an option is no setting, or its value cannot be used.
+        ValueError: an option is no setting, or its value (a file of rules, too) cannot be used.
         TypeError: a hook cannot be called.
     """
     from guardspan.guardrails import GuardrailsInstrumentor

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import hmac
 import json
+import logging
 import math
 import re
 import secrets
@@ -21,7 +22,8 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic_core import to_json
 
 from guardspan import semconv
-from guardspan.redaction import Redactor
+from guardspan.redaction import Finder, Redactor
+from guardspan.redaction.configured import Redaction, RedactionSetupError
 from guardspan.safety import Quietly
 from guardspan.settings import ContentMode, Settings
 
@@ -36,11 +38,14 @@ _MAX_DEPTH = 12
 _MAX_ITEMS = 64
 _MAX_EXACT_DIGITS = 6
 _MAX_PLAIN_KEYS = 1_000
+"""Keys and names whose looks are kept, at most."""
 _ROLES = frozenset({"system", "user", "assistant", "developer", "tool", "function"})
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z_-]{0,31}\d?")
 _UNPRINTABLE = re.compile("[\x00\ud800-\udfff]")
 
+_log = logging.getLogger("guardspan")
 _redacting = Quietly("redact a value")
+_naming = Quietly("redact a name")
 _shaping = Quietly("describe a value")
 
 
@@ -60,6 +65,11 @@ def cut(text: str, limit: int) -> str:
         return text
     mark = f"… [cut, {len(text)} characters]"
     return text[: max(limit - len(mark), 0)] + mark
+
+
+def digest_key(settings: Settings) -> bytes | None:
+    """The key of the digests, where one is set."""
+    return settings.digest_key.get_secret_value().encode() if settings.digest_key else None
 
 
 class Tally:
@@ -86,6 +96,8 @@ class Content:
         limit: characters per attribute, at most.
         key: key of the digests; a random one when None, so that digests of two processes differ.
         redactor: replaces secrets; a default one when None.
+        marking: replaces them in recorded content by marks that tell equal ones; ``redactor`` when None.
+            Evidence keeps to plain marks, for its digests must agree between processes.
     """
 
     def __init__(
@@ -94,18 +106,34 @@ class Content:
         limit: int = 4096,
         key: bytes | None = None,
         redactor: Redactor | None = None,
+        marking: Redactor | None = None,
     ) -> None:
         self.mode: ContentMode = mode
         self._plain_keys: dict[str, bool] = {}
+        self._names: dict[str, str] = {}
         self.limit = limit
         self._keyed = hmac.new(key or secrets.token_bytes(32), digestmod=hashlib.sha256)
         self.redactor = redactor or Redactor()
+        self._marking = marking or self.redactor
 
     @classmethod
-    def of(cls, settings: Settings) -> Content:
-        """The content path that the settings describe."""
-        key = settings.digest_key.get_secret_value().encode() if settings.digest_key else None
-        return cls(settings.content, settings.content_limit, key)
+    def of(cls, settings: Settings, hook: Finder | None = None) -> Content:
+        """The content path that the settings describe; ``hook`` finds further secrets.
+
+        Rules, or a model, that cannot be used are logged, and then no content is recorded: what they were to
+        find would show.
+        """
+        try:
+            redaction, mode = Redaction.of(settings, hook), settings.content
+        except Exception as error:
+            told = error if isinstance(error, RedactionSetupError) else type(error).__qualname__
+            _log.error("guardspan: no content is recorded, for it could not be redacted: %s", told)
+            redaction, mode = Redaction(), "off"
+        content = cls(mode, settings.content_limit, digest_key(settings), redaction.redactor())
+        if settings.redact_digests:
+            content._marking = redaction.redactor(content.digest)
+        content.redactor.warm()
+        return content
 
     def capture(self, tally: Tally, name: str, value: object) -> None:
         """Add ``value`` as attribute ``name`` to the tally; nothing for None or in ``off``.
@@ -129,6 +157,26 @@ class Content:
         tally.failures += 1
         return None
 
+    def name(self, value: object) -> str | None:
+        """A name as it is emitted: cleaned, redacted, cut to 256 characters; None for what is none.
+
+        Names come from responses and requests, too, and may be anything. They repeat: what became of one is
+        kept.
+        """
+        if not isinstance(value, str) or not value:
+            return None
+        known = self._names.get(value) if len(value) <= _MAX_NAME else None
+        return known if known is not None else self._new_name(value)
+
+    def _new_name(self, value: str) -> str | None:
+        with _naming:
+            text = self.redactor.redact(clean(_beginning(value, 4 * _MAX_NAME))).text
+            name = cut(text, _MAX_NAME)
+            if len(value) <= _MAX_NAME and len(self._names) < _MAX_PLAIN_KEYS:
+                self._names[value] = name
+            return name
+        return None
+
     def digest(self, text: str) -> str:
         """Keyed digest of a text: 16 hex digits of HMAC-SHA-256."""
         keyed = self._keyed.copy()
@@ -140,9 +188,9 @@ class Content:
             budget = _Budget(self.limit + _MARGIN)
             plain = _plain(value, budget, _MAX_DEPTH)
             if isinstance(plain, str):
-                text, count = self.redactor.redact(plain)
+                text, count = self._marking.redact(plain)
             else:
-                redacted, count = self.redactor.redact_value(plain)
+                redacted, count = self._marking.redact_value(plain)
                 text = clean(json.dumps(redacted, ensure_ascii=False, separators=(",", ":")))
             tally.redactions += count
             return cut(text, self.limit)
@@ -185,11 +233,18 @@ class Content:
                 break
             name = self._shape_of_key(key)
             budget.take(len(name) + 4)
-            if name == "role" and isinstance(value, str) and value in _ROLES:
-                shape[name] = value
-            else:
-                shape[name] = self._shape(value, budget, depth)
+            shape[name] = self._shape_of_member(key, value, budget, depth)
         return shape
+
+    def _shape_of_member(self, key: object, value: object, budget: _Budget, depth: int) -> object:
+        """The shape of a value under a key; under a secret name, numbers are secrets as texts are."""
+        if isinstance(value, str):
+            return value if key == "role" and value in _ROLES else self._shape_of_text(value, budget)
+        if value is None or isinstance(value, bool) or not isinstance(key, str):
+            return self._shape(value, budget, depth)
+        if self.redactor.secret_name(key):
+            return {"type": _type_name(value)}
+        return self._shape(value, budget, depth)
 
     def _shape_of_key(self, key: object) -> str:
         text = key if isinstance(key, str) else str(type(key).__name__)

@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger("guardspan")
 
 _BASE_KEYWORDS = ("skip_dep_check", "raise_exception_on_conflict")
-_HOOKS = ("call_hook", "iteration_hook")
-_PROVIDERS_AND_HOOKS = ("tracer_provider", "meter_provider", "logger_provider", "call_hook", "iteration_hook")
+_HOOKS = ("call_hook", "iteration_hook", "redact_hook")
+_PROVIDERS_AND_HOOKS = ("tracer_provider", "meter_provider", "logger_provider", *_HOOKS)
 
 
 class LibraryInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     """Patches one library, lazily; a singleton, as every instrumentor is.
 
     Keywords of ``instrument()``: ``tracer_provider``, ``meter_provider``, ``logger_provider``,
-    ``call_hook(span, CallView)``, ``iteration_hook(span, IterationView)``, and every field of
-    :class:`guardspan.Settings`, such as ``content="redacted"``.
+    ``call_hook(span, CallView)``, ``iteration_hook(span, IterationView)``, ``redact_hook(text)`` (a
+    :data:`guardspan.redaction.Finder`), and every field of :class:`guardspan.Settings`, such as
+    ``content="redacted"``.
 
     Attributes:
         title: the library's name.
@@ -61,7 +62,7 @@ class LibraryInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         Again, it does nothing without keywords; with some, they replace those of before.
 
         Raises:
-            pydantic.ValidationError: a keyword is no setting, or its value cannot be used.
+            ValueError: a keyword is no setting, or its value (a file of rules, too) cannot be used.
             TypeError: a hook cannot be called.
         """
         options = {name: value for name, value in kwargs.items() if name not in _BASE_KEYWORDS}
@@ -145,7 +146,11 @@ def _check(options: dict[str, Any]) -> None:
         if hook is not None and not callable(hook):
             raise TypeError(f"{name} must be callable, not {type(hook).__name__}")
     if any(name not in _PROVIDERS_AND_HOOKS for name in options):
-        _settings_of(options)
+        settings = _settings_of(options)
+        if "redact_rules" in options:
+            from guardspan.redaction.configured import own_rules
+
+            own_rules(settings.redact_rules)
 
 
 def _settings_of(options: dict[str, Any]) -> Any:

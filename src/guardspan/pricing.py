@@ -12,7 +12,6 @@ Python's own import lock keeps that import from happening twice at once.
 
 from __future__ import annotations
 
-import codecs
 import fnmatch
 import importlib
 import logging
@@ -21,15 +20,13 @@ import threading
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from guardspan import userfile
 from guardspan.safety import Quietly, report
 from guardspan.tariffs import MILLION, Rates, Source, Tariff, Usage, genai_id, identity_of, listed
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 __all__ = (
     "ModelRates",
@@ -47,23 +44,16 @@ _log = logging.getLogger("guardspan")
 _warming = Quietly("load the prices")
 
 _MAX_RESOLVED = 1_000
-_MAX_FILE_BYTES = 10_000_000
-_MAX_FAULTS = 20
 _UNRESOLVED: Any = object()
 
 _DOLLARS = "give US dollars as a number, 0 or more"
 _MENDS = {
-    "missing": "add it",
-    "extra_forbidden": "remove it, or mend its spelling",
     "float_type": _DOLLARS,
     "finite_number": _DOLLARS,
     "greater_than_equal": _DOLLARS,
     "greater_than": "give a whole number above 0",
     "int_type": "give a whole number above 0",
-    "json_invalid": "mend the JSON there",
-    "string_type": "give a text in quotes",
     "string_too_short": "give a name",
-    "model_type": "give an object in braces",
     "tuple_type": "give a list of models in brackets",
 }
 
@@ -185,42 +175,15 @@ def _either(first: float | None, second: float | None) -> float | None:
 
 
 def load_prices(path: Path) -> PriceTable:
-    """Read a user's price table.
+    """Read a user's price table, JSON or TOML.
 
     Raises:
-        PricesError: the file cannot be read, is no JSON, or breaks the form; one line per fault.
+        PricesError: the file cannot be read or breaks the form; one line per fault.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise PricesError(f"{path}: cannot be read ({error.strerror}); mend GUARDSPAN_PRICES") from error
-    if len(content) > _MAX_FILE_BYTES:
-        raise PricesError(f"{path}: is larger than {_MAX_FILE_BYTES} bytes; is it a price table?")
-    try:
-        return PriceTable.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
-    except ValidationError as error:
-        faults = [_fault(path, fault) for fault in error.errors(include_input=False, include_url=False)]
-        more = [f"{path}: and {len(faults) - _MAX_FAULTS} more"] if len(faults) > _MAX_FAULTS else []
-        raise PricesError("\n".join(faults[:_MAX_FAULTS] + more)) from None
-
-
-def _fault(path: Path, fault: ErrorDetails) -> str:
-    """One line: the file, the field, what is wrong and the mend."""
-    message = fault["msg"].removeprefix("Value error, ")
-    mend = _MENDS.get(fault["type"])
-    return f"{path}: {_place(fault['loc'])}: {message}" + (f"; {mend}" if mend else "")
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    """``models[0].input``; a key of the user's own that is no plain name is quoted and escaped."""
-    place = ""
-    for part in location:
-        if isinstance(part, int):
-            place += f"[{part}]"
-        else:
-            place += f".{part}" if part.isidentifier() and part.isascii() else f".{ascii(part)[:64]}"
-    return place.lstrip(".") or "the file"
+        return userfile.load(path, PriceTable, variable="GUARDSPAN_PRICES", mends=_MENDS)
+    except userfile.FileFault as error:
+        raise PricesError(str(error)) from error.__cause__
 
 
 class Pricer:

@@ -41,6 +41,16 @@ class Settings(BaseSettings):
     digest_key: SecretStr | None = Field(
         None, description="key of the content digests; a random one per process when unset"
     )
+    redact_rules: Path | None = Field(
+        None, description="a TOML or JSON file of redaction rules and key names of your own"
+    )
+    redact_digests: bool = Field(
+        False, description="marks tell equal secrets: `[redacted:github#9f2c…]`, a digest keyed as the others"
+    )
+    redact_ip: bool = Field(False, description="redact IP addresses, too")
+    redact_presidio: str | None = Field(
+        None, description="a spaCy model with which presidio-analyzer finds names and places, to redact these"
+    )
     prices: Path | None = Field(None, description="a JSON file of prices for models that genai-prices lacks")
     baggage_keys: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="baggage entries to copy onto the spans, comma separated; `team` always is"

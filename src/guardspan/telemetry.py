@@ -17,6 +17,7 @@ from guardspan import semconv
 from guardspan.activity import Activity
 from guardspan.content import Content, clean, cut
 from guardspan.pricing import Pricer
+from guardspan.redaction import Finder
 from guardspan.safety import Quietly
 from guardspan.settings import Settings
 from guardspan.views import CallView, IterationView
@@ -64,6 +65,7 @@ class Telemetry:
         logger_provider: LoggerProvider | None = None,
         call_hook: CallHook | None = None,
         iteration_hook: IterationHook | None = None,
+        redact_hook: Finder | None = None,
     ) -> Telemetry:
         """Tools on the given providers, or on the global ones."""
         own_version = distribution_version("guardspan") or ""
@@ -71,7 +73,7 @@ class Telemetry:
         return cls(
             tracer=get_tracer("guardspan", own_version, tracer_provider),
             logger=get_logger("guardspan", own_version, logger_provider) if events else None,
-            content=Content.of(settings),
+            content=Content.of(settings, redact_hook),
             pricer=Pricer(settings.prices),
             activity=Activity(get_meter("guardspan", own_version, meter_provider)),
             settings=settings,

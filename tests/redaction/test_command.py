@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
 
 
-def redact(*options: str, data: bytes) -> subprocess.CompletedProcess[bytes]:
+def redact(*options: str, data: bytes, **settings: str) -> subprocess.CompletedProcess[bytes]:
     """Run the command."""
     return subprocess.run(
         [sys.executable, "-m", "guardspan.cli", "redact", *options],
         input=data,
         capture_output=True,
         check=False,
+        env={**os.environ, **settings},
     )
 
 
@@ -51,3 +54,46 @@ def test_explain_tells_the_rule_and_not_the_secret() -> None:
     """Place, rule and reason."""
     done = redact("--explain", data=f"use {SECRET}".encode())
     assert done.stdout.decode() == f"bytes 4 to {4 + len(SECRET)}: github (a key of github)\n"
+
+
+RULES = r"""
+[[rules]]
+id = "badge"
+pattern = '\bBADGE-\d{6}\b'
+matches = ["BADGE-123456"]
+"""
+
+
+@pytest.mark.parametrize("given", ["option", "variable"])
+def test_own_rules_apply(tmp_path: Path, given: str) -> None:
+    """Those of the option, or those that an application in this environment would have."""
+    path = tmp_path / "rules.toml"
+    path.write_text(RULES)
+    options = ["--rules", str(path)] if given == "option" else []
+    settings = {} if given == "option" else {"GUARDSPAN_REDACT_RULES": str(path)}
+    done = redact(*options, data=b"BADGE-123456", **settings)
+    assert (done.returncode, done.stdout) == (0, b"[redacted:badge]")
+
+
+def test_digests_tell_equal_secrets() -> None:
+    """As the settings say, with the key of the application."""
+    settings = {"GUARDSPAN_REDACT_DIGESTS": "true", "GUARDSPAN_DIGEST_KEY": "k"}
+    one, two = (redact(data=SECRET.encode(), **settings).stdout for _ in range(2))
+    assert one == two
+    assert one.startswith(b"[redacted:github#")
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "told"),
+    [
+        (["--rules", "none.toml"], {}, b"none.toml: cannot be read"),
+        ([], {"GUARDSPAN_REDACT_RULES": "none.toml"}, b"none.toml: cannot be read"),
+        ([], {"GUARDSPAN_REDACT_DIGESTS": "perhaps"}, b"GUARDSPAN_REDACT_DIGESTS: "),
+    ],
+)
+def test_what_cannot_be_used_ends_the_run(options: list[str], settings: dict[str, str], told: bytes) -> None:
+    """Nothing is written: without the rules it would not be redacted."""
+    done = redact(*options, data=SECRET.encode(), **settings)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert told in done.stderr
+    assert SECRET.encode() not in done.stderr

@@ -6,8 +6,10 @@ import collections
 import dataclasses
 import decimal
 import enum
+import hashlib
 import json
 import pathlib
+import re
 import urllib.parse
 from typing import Any, NamedTuple
 
@@ -276,6 +278,47 @@ def test_rules_and_names_of_the_users_own() -> None:
     assert redactor.redact("BADGE-123456").text == "[redacted:badge]"
     assert redactor.redact_value({"loyalty_number": "77"}).value == {"loyalty_number": MARK}
     assert REDACTOR.redact("BADGE-123456").count == 0
+
+
+def by_digest(**options: Any) -> Redactor:
+    """A redactor whose marks tell equal secrets."""
+    return Redactor(digest=lambda secret: hashlib.sha256(secret.encode()).hexdigest()[:16], **options)
+
+
+def test_marks_tell_equal_secrets() -> None:
+    """The same secret has the same mark in a text, encoded, under a key, in a structure."""
+    redactor = by_digest()
+    quoted = json.dumps({"body": json.dumps({"key": SECRET})})
+    escaped = SECRET.replace("_", "\\u005f")
+    for rule, values in {
+        "github": [f"use {SECRET}", f"token={SECRET}", quoted, f"q={SECRET.replace('_', '%5f')}", escaped],
+        "key": [
+            {"password": "hunter2 hunter2"},
+            '{"password": "hunter2 hunter2"}',
+            [("password", "hunter2 hunter2")],
+        ],
+        "card": [4111111111111111, "card 4111111111111111 now", '{"n": 4111111111111111}'],
+    }.items():
+        done = [json.dumps(redactor.redact_value(value).value) for value in values]
+        marks = {mark for text in done for mark in re.findall(r"\[redacted:[^\]]*\]", text)}
+        assert len(marks) == 1, marks
+        assert re.fullmatch(rf"\[redacted:{rule}#[0-9a-f]{{16}}\]", marks.pop())
+    assert redactor.redact(SECRET).text != redactor.redact(SECRET + "x").text
+
+
+@given(value=NESTED)
+def test_marks_with_digests_stay_as_they_are(value: Any) -> None:
+    """Redacted again, with digests or without, nothing changes: a mark holds no secret."""
+    once = by_digest().redact(json.dumps(value)).text
+    assert by_digest().redact(once) == (once, 0)
+    assert REDACTOR.redact(once) == (once, 0)
+
+
+@pytest.mark.parametrize("digest", ["4111111111111111", "0000000000000000", "e" * 16, "1234567890123456"])
+def test_a_digest_is_taken_for_nothing_else(digest: str) -> None:
+    """Its digits may look like a card's."""
+    text = f"password=[redacted:key#{digest}] [redacted:openai#{digest}]"
+    assert REDACTOR.redact(text) == (text, 0)
 
 
 def test_a_failure_says_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,15 @@ def _both_cases(character: str) -> str:
     return "(?:" + "|".join("".join(f"\\x{b:02x}" for b in c.encode()) for c in sorted(forms)) + ")"
 
 
+def compiled(pattern: str) -> Any:
+    """One pattern, as a regular expression over UTF-8 bytes.
+
+    Raises:
+        re2.error: it is none.
+    """
+    return re2.compile(_bytes_of(pattern).encode("ascii"), _options())
+
+
 class Automaton:
     """The rules compiled: all together to find where, as a set to find which, one by one to find what."""
 
@@ -77,7 +86,8 @@ class Automaton:
         for pattern in patterns:
             self.which.Add(pattern)
         self.which.Compile()
-        self.single = [re2.compile(_bytes_of(rule.pattern).encode("ascii"), options) for rule in rules]
+        self.single = [compiled(rule.pattern) for rule in rules]
+        self.groups: list[int | None] = [single.groupindex.get(b"secret") for single in self.single]
         self.tails = [re.compile(f"[{rule.tail}]*".encode()) if rule.tail else None for rule in rules]
 
 

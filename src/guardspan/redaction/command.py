@@ -10,13 +10,16 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from guardspan.redaction import Redactor
+from guardspan.content import Content, digest_key
+from guardspan.redaction.configured import Redaction, RedactionSetupError
+from guardspan.redaction.engine import RedactionError, Redactor
+from guardspan.settings import Settings, environment_faults
 
 _UNUSABLE = 2
 
 
-class _BadLine(Exception):
-    """A line that is no record; the message says which, what is wrong, and the mend."""
+class _BadInput(Exception):
+    """Input that cannot be used; the message says where, what is wrong, and the mend."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -25,7 +28,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "redact",
         help="read standard input and write it redacted",
         description="Reads standard input and writes it redacted. The whole input is one text; "
-        "with --input jsonl each line is one.",
+        "with --input jsonl each line is one. The GUARDSPAN_REDACT_* settings apply.",
+    )
+    added.add_argument(
+        "--rules",
+        metavar="FILE",
+        help="rules of your own, instead of those that GUARDSPAN_REDACT_RULES names",
     )
     added.add_argument(
         "--input",
@@ -49,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.buffer, encoding="utf-8", errors="surrogateescape", newline="", write_through=True
     )
     try:
-        _copy(arguments, source, target)
-    except _BadLine as fault:
+        _copy(arguments, _redactor(arguments.rules), source, target)
+    except (_BadInput, RedactionSetupError, RedactionError) as fault:
         sys.stderr.write(f"guardspan redact: {fault}\n")
         return _UNUSABLE
     except BrokenPipeError:
@@ -61,8 +69,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _copy(arguments: argparse.Namespace, source: TextIO, target: TextIO) -> None:
-    redactor = Redactor()
+def _redactor(rules: str | None) -> Redactor:
+    """The redactor that an application in this environment would have."""
+    for name, fault in environment_faults().items():
+        if name.startswith("GUARDSPAN_REDACT_") and not (rules and name == "GUARDSPAN_REDACT_RULES"):
+            raise _BadInput(f"{name}: {fault}; correct the variable, or unset it")
+    settings = Settings.from_environment(redact_rules=rules)
+    digest = Content(key=digest_key(settings)).digest if settings.redact_digests else None
+    return Redaction.of(settings).redactor(digest)
+
+
+def _copy(arguments: argparse.Namespace, redactor: Redactor, source: TextIO, target: TextIO) -> None:
     lines = arguments.input == "jsonl"
     texts = _records(source) if lines else iter([(1, source.read())])
     for number, text in texts:
@@ -90,10 +107,10 @@ def _text_of(number: int, line: str) -> str:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        raise _BadLine(f'{where}: no JSON; give one {{"text": "..."}} a line') from None
+        raise _BadInput(f'{where}: no JSON; give one {{"text": "..."}} a line') from None
     text = record.get("text") if isinstance(record, dict) else None
     if not isinstance(text, str):
-        raise _BadLine(f'{where}: field "text" is missing or no string; give one {{"text": "..."}} a line')
+        raise _BadInput(f'{where}: field "text" is missing or no string; give one {{"text": "..."}} a line')
     return text
 
 

@@ -98,11 +98,12 @@ class Scan:
     def _span(self, index: int, start: int, end: int, floor: int) -> tuple[int, int] | None:
         """The secret within a rule's match: grown over its tail, then checked."""
         rule, data = self._compiled.rules[index], self._data
-        if "?P<secret>" in rule.pattern:
+        group = self._compiled.groups[index]
+        if group is not None:
             inner = self._compiled.single[index].match(data, start)
-            if inner is None:
+            if inner is None or inner.start(group) < 0:
                 return None
-            start, end = inner.span(1)
+            start, end = inner.span(group)
         end = self._grown(index, start, end)
         if rule.id == "email":
             before = _LOCAL_PART.search(data, max(floor, start - 64), start)
