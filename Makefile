@@ -46,9 +46,9 @@ picture: env     ## make docs/images/report.png from the demo's report (needs Ch
 
 lock: env        ## renew the pinned environments: development, and the lowest supported libraries
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.10 --generate-hashes --no-header \
-	    --extra all --extra instruments-any --group dev --group validators --group agents pyproject.toml -o requirements/dev.txt
+	    --extra all --extra presidio --extra instruments-any --group dev --group validators --group agents pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.10 --generate-hashes --no-header --no-annotate \
-	    --constraint requirements/lowest.in --extra all --extra instruments-any --group dev \
+	    --constraint requirements/lowest.in --extra all --extra presidio --extra instruments-any --group dev \
 	    --group validators --group agents pyproject.toml -o requirements/lowest.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.10 --generate-hashes --no-header \
 	    - -o requirements/uv.txt

@@ -72,7 +72,8 @@ def configuration() -> str:
 
 Generated from `src/guardspan/settings.py` by `make docs`. Every setting is also a keyword of
 `guardspan.instrument()`, which wins over the variable. A variable that cannot be used is logged and its
-default taken; `guardspan doctor` lists such faults.
+default taken; `guardspan doctor` lists such faults. Rules or a model for redaction that cannot be used are
+logged, and then the content mode is `off`.
 
 {table(("variable", "default", "meaning"), rows)}
 

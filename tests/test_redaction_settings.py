@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import spacy
 from guardrails import Guard
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
@@ -139,6 +140,40 @@ def test_a_keyword_that_cannot_be_used_is_told_at_once(tmp_path: Path) -> None:
         guardspan.instrument(redact_rules=tmp_path / "none.toml")
     with pytest.raises(TypeError, match="redact_hook must be callable"):
         guardspan.instrument(redact_hook="find")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A spaCy pipeline that knows one name."""
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": "Ada"}])
+    pipeline.to_disk(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@LIBRARIES
+def test_presidio_finds_names(
+    record: Callable[..., Recording],
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: Callable[[Recording], str],
+) -> None:
+    """With the model that the variable names."""
+    monkeypatch.setenv("GUARDSPAN_REDACT_PRESIDIO", str(model))
+    done = recorded(record(content="redacted"))
+    assert "[redacted:person]" in done
+    assert "Ada" not in done
+
+
+@pytest.mark.usefixtures("fresh_log")
+def test_a_model_that_is_not_there_ends_the_recording_of_content(
+    record: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Closed, with the mend in the log, once for both libraries."""
+    monkeypatch.setenv("GUARDSPAN_REDACT_PRESIDIO", "no_such_model")
+    assert of_a_guard(record(content="redacted")) == "None"
+    (told,) = [line for line in logged(caplog) if "no content is recorded" in line]
+    assert "python -m spacy download no_such_model" in told
 
 
 @LIBRARIES

@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import hmac
 import json
-import logging
 import math
 import re
 import secrets
@@ -24,7 +23,7 @@ from pydantic_core import to_json
 from guardspan import semconv
 from guardspan.redaction import Finder, Redactor
 from guardspan.redaction.configured import Redaction, RedactionSetupError
-from guardspan.safety import Quietly
+from guardspan.safety import Quietly, tell
 from guardspan.settings import ContentMode, Settings
 
 _MARGIN = 4096
@@ -43,7 +42,6 @@ _ROLES = frozenset({"system", "user", "assistant", "developer", "tool", "functio
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z_-]{0,31}\d?")
 _UNPRINTABLE = re.compile("[\x00\ud800-\udfff]")
 
-_log = logging.getLogger("guardspan")
 _redacting = Quietly("redact a value")
 _naming = Quietly("redact a name")
 _shaping = Quietly("describe a value")
@@ -127,7 +125,7 @@ class Content:
             redaction, mode = Redaction.of(settings, hook), settings.content
         except Exception as error:
             told = error if isinstance(error, RedactionSetupError) else type(error).__qualname__
-            _log.error("guardspan: no content is recorded, for it could not be redacted: %s", told)
+            tell(f"no content is recorded, for it could not be redacted: {told}")
             redaction, mode = Redaction(), "off"
         content = cls(mode, settings.content_limit, digest_key(settings), redaction.redactor())
         if settings.redact_digests:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
-import logging
 import math
 import threading
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from guardspan import userfile
-from guardspan.safety import Quietly, report
+from guardspan.safety import Quietly, report, tell
 from guardspan.tariffs import MILLION, Rates, Source, Tariff, Usage, genai_id, identity_of, listed
 
 __all__ = (
@@ -40,7 +39,6 @@ __all__ = (
     "provider_name",
 )
 
-_log = logging.getLogger("guardspan")
 _warming = Quietly("load the prices")
 
 _MAX_RESOLVED = 1_000
@@ -202,7 +200,7 @@ class Pricer:
             try:
                 self._table = load_prices(prices_file)
             except PricesError as error:
-                _log.error("guardspan: going on without the price table: %s", error)
+                tell(f"going on without the price table: {error}")
 
     def price(
         self,

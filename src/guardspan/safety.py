@@ -22,6 +22,13 @@ def report(what: str, error: BaseException) -> None:
     _log.error("guardspan could not %s (%s); the application is unaffected", *kind)
 
 
+def tell(fault: str) -> None:
+    """Log what is wrong with a setting or a file of the user's, once: each instrumentor reads them."""
+    if ("", fault) not in _reported:
+        _reported.add(("", fault))
+        _log.error("guardspan: %s", fault)
+
+
 def detach(token: Token[Context]) -> None:
     """Put back the OpenTelemetry context that was current before, from a coroutine or an async stream.
 

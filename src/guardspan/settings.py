@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-_log = logging.getLogger("guardspan")
-_told: set[tuple[str, str]] = set()
+from guardspan.safety import tell
 
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURE_MEANS_REDACTED = {"SPAN_ONLY", "SPAN_AND_EVENT"}
@@ -94,9 +92,7 @@ class Settings(BaseSettings):
             given["content"] = "redacted"
         faulty = environment_faults()
         for name, fault in faulty.items():
-            if (name, fault) not in _told:  # each library's instrumentor reads the settings
-                _told.add((name, fault))
-                _log.error("guardspan: %s: %s; using the default", name, fault)
+            tell(f"{name}: {fault}; using the default")
         defaults = {field: cls.model_fields[field].get_default() for field in map(_field_of, faulty)}
         return cls(**{**defaults, **given})
 

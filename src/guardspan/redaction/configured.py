@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -76,7 +77,9 @@ def own_rules(path: Path | None) -> OwnRules:
         raise RedactionSetupError(str(error)) from error.__cause__
 
 
+@functools.lru_cache(maxsize=1)
 def _presidio(model: str) -> Finder:
+    """Of one model there is one finder, whichever library asks: it takes seconds to load, and much memory."""
     from guardspan.redaction.presidio import PresidioError, presidio_finder
 
     try:
