@@ -280,6 +280,25 @@ def test_rules_and_names_of_the_users_own() -> None:
     assert REDACTOR.redact("BADGE-123456").count == 0
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "rule"),
+    [
+        ("bsn", "111222333", "national-id"),
+        ("tax_id", 123456789, "national-id"),
+        ("phone", "030 901820", "phone"),
+        ("mobile", "07700 900123", "phone"),
+        ("order", "030 901820", None),
+        ("bsn", "111222334", None),
+        ("amount", "1234.50", None),
+        ("max_tokens", 123456789, None),
+    ],
+)
+def test_a_key_is_the_label_of_its_number(key: str, value: object, rule: str | None) -> None:
+    """In a structure as in a text: `bsn: 111222333`."""
+    expected = f"[redacted:{rule}]" if rule else value
+    assert REDACTOR.redact_value({key: value, "n": 1}).value == {key: expected, "n": 1}
+
+
 def by_digest(**options: Any) -> Redactor:
     """A redactor whose marks tell equal secrets."""
     return Redactor(digest=lambda secret: hashlib.sha256(secret.encode()).hexdigest()[:16], **options)

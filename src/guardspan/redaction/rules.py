@@ -7,7 +7,7 @@ A ``check`` looks at a match only. ``(?P<secret>…)`` marks the part that goes 
 
 from __future__ import annotations
 
-from guardspan.redaction.persons import PERSON_RULES
+from guardspan.redaction.persons import OPTIONAL_RULES, PERSON_RULES
 from guardspan.redaction.rule import Rule
 from guardspan.redaction.vendors import VENDOR_RULES
 
@@ -215,4 +215,4 @@ TEXT_RULES: tuple[Rule, ...] = (
     ),
 )
 
-RULES: tuple[Rule, ...] = (*SCHEME_RULES, *VENDOR_RULES, *TEXT_RULES, *PERSON_RULES)
+RULES: tuple[Rule, ...] = (*SCHEME_RULES, *VENDOR_RULES, *TEXT_RULES, *PERSON_RULES, *OPTIONAL_RULES)

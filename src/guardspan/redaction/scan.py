@@ -78,6 +78,8 @@ class Scan:
                 return self._others[index - len(rules)](start, end)
             span = self._span(index, start, end, floor)
             if span is not None:
+                if span[0] == span[1]:
+                    return [], max(span[1], start + 1)  # there is nothing up to there
                 quote = self._quote_for_number(*span)
                 return [self._place(*span, rules[index].id, rules[index].reason, quote)], span[1]
         return [], start + 1
@@ -97,7 +99,7 @@ class Scan:
 
     def _span(self, index: int, start: int, end: int, floor: int) -> tuple[int, int] | None:
         """The secret within a rule's match: grown over its tail, then checked."""
-        rule, data = self._compiled.rules[index], self._data
+        rule, data, begin = self._compiled.rules[index], self._data, start
         group = self._compiled.groups[index]
         if group is not None:
             inner = self._compiled.single[index].match(data, start)
@@ -109,12 +111,11 @@ class Scan:
             before = _LOCAL_PART.search(data, max(floor, start - 64), start)
             start = before.start() if before else start
             end = start + len(data[start:end].partition(b"---")[0].rstrip(b".-"))
-        if rule.id == "iban":
-            end = start + numbers.iban_length(data[start:end].decode("ascii"))
-            if data[end : end + 1].isalnum():
-                return None
         if rule.id == "pem":
             end = self._end_of_pem(end)
+        place = numbers.PLACES.get(rule.check or "")
+        if place is not None:
+            return place(data, begin, start, end)
         if rule.check and not checks.CHECKS[rule.check](data[start:end].decode("utf-8", "replace")):
             return None
         return start, end

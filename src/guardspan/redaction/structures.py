@@ -25,6 +25,9 @@ from guardspan.redaction.keys import KeyNames
 from guardspan.redaction.values import for_password, plausible
 
 _MAX_DEPTH = 64
+_LONGEST_NUMBER = 40
+_NUMBER = re.compile(r"\+?[A-Z]{0,2} ?[\d(][\d ()/.-]{3,}[A-Za-z]?")
+"""What a number of a person looks like: digits, separators, letters at its ends."""
 
 Walked = tuple[Any, int]
 """A plain JSON value, and how many substrings or values in it were replaced."""
@@ -112,12 +115,27 @@ class Walk:
         for key, value in items:
             original = _name_of(key)
             name, in_name = self._redact(original)
-            done, count = self.value(value, depth) if self._open(original, value) else self._hidden(value)
+            done, count = (
+                self._member(original, value, depth) if self._open(original, value) else self._hidden(value)
+            )
             while name in plain:
                 name += " (again)"
             plain[name] = done
             total += count + in_name
         return plain, total
+
+    def _member(self, name: str, value: Any, depth: int) -> Walked:
+        """A value under a key; a number, as text or not, may be one of a person's by its key's name alone."""
+        done = self.value(value, depth)
+        if done[1] or isinstance(value, bool) or not isinstance(value, str | int):
+            return done
+        text = str(value)
+        if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+            return done
+        head = f"{name}: "
+        labelled, count = self._redact(head + text)
+        known = count == 1 and labelled.startswith(head)
+        return (labelled[len(head) :], count) if known else done
 
     def _open(self, name: str, value: Any) -> bool:
         """Whether the value under a name is walked, and not replaced whole."""
