@@ -144,9 +144,10 @@ def test_a_keyword_that_cannot_be_used_is_told_at_once(tmp_path: Path) -> None:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A spaCy pipeline that knows one name."""
+    """A spaCy pipeline that knows one name and one place."""
     pipeline = spacy.blank("en")
-    pipeline.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": "Ada"}])
+    known = [{"label": "PERSON", "pattern": "Ada"}, {"label": "GPE", "pattern": "London"}]
+    pipeline.add_pipe("entity_ruler").add_patterns(known)
     pipeline.to_disk(tmp_path / "model")
     return tmp_path / "model"
 
