@@ -7,6 +7,7 @@ see: ``\uXXXX`` and ``\"``, ``%40``, ``&quot;``, soft hyphens, zero-width and no
 from __future__ import annotations
 
 import bisect
+import functools
 import html
 import re
 
@@ -27,55 +28,29 @@ _SPACES = {
 _HYPHENS = {bytes([0xE2, 0x80, i]) for i in range(0x90, 0x94)}
 
 
+_ASCII_HEADS = tuple(bytes([head]) for head in b"\\%&\x1b")
+_OTHER_HEADS = tuple(bytes([head]) for head in b"\xc2\xe2\xef\xe3\xcd\xe1")
+"""What tokens begin with: most texts have none, which is quicker to tell so."""
+
+
 class View:
     """A text (UTF-8) as it reads, with spans mapped back to the text that it was made from."""
 
     __slots__ = ("_ends", "_sources", "_starts", "data", "under")
 
-    def __init__(
-        self,
-        data: bytes,
-        starts: list[int] | None = None,
-        sources: list[int] | None = None,
-        ends: list[int] | None = None,
-        under: View | None = None,
-    ) -> None:
+    def __init__(self, data: bytes, under: View | None = None) -> None:
         self.data = data
         self.under = under
-        self._starts = starts or []
-        self._sources = sources or []
-        self._ends = ends or []
+        self._starts: list[int] = []
+        self._sources: list[int] = []
+        self._ends: list[int] = []
 
     def decoded(self) -> View | None:
         """The view with a further layer taken off; None when there is none."""
-        first = _TOKEN.search(self.data)
-        if first is None:
+        heads = _ASCII_HEADS if self.data.isascii() else _ASCII_HEADS + _OTHER_HEADS
+        if not any(head in self.data for head in heads):
             return None
-        parts: list[bytes] = []
-        starts: list[int] = []
-        sources: list[int] = []
-        ends: list[int] = []
-        length = position = 0
-        for token in _TOKEN.finditer(self.data, first.start()):
-            begin, end = token.span()
-            if begin > position:
-                starts.append(length)
-                sources.append(position)
-                ends.append(-1)
-                parts.append(self.data[position:begin])
-                length += begin - position
-            plain = _plain(token.group())
-            starts.append(length)
-            sources.append(begin)
-            ends.append(end)
-            parts.append(plain)
-            length += len(plain)
-            position = end
-        starts.append(length)
-        sources.append(position)
-        ends.append(-1)
-        parts.append(self.data[position:])
-        return View(b"".join(parts), starts, sources, ends, self)
+        return View(_TOKEN.sub(_replacement, self.data), self)
 
     def original(self, start: int, end: int) -> tuple[int, int]:
         """A span of this view as a span of the first text; an encoded character is never cut in two."""
@@ -85,8 +60,28 @@ class View:
             view = view.under
         return start, end
 
+    def _map(self, under: bytes) -> None:
+        """Where each piece of this view lies in the text below; made only where something was found."""
+        length = position = 0
+        for token in _TOKEN.finditer(under):
+            begin, end = token.span()
+            if begin > position:
+                self._add(length, position, -1)
+                length += begin - position
+            self._add(length, begin, end)
+            length += len(_plain(token.group()))
+            position = end
+        self._add(length, position, -1)
+
+    def _add(self, start: int, source: int, end: int) -> None:
+        self._starts.append(start)
+        self._sources.append(source)
+        self._ends.append(end)
+
     def _source(self, offset: int, is_end: bool) -> int:
         """Where a byte lies in the text below; for an end, where the byte before it ends."""
+        if not self._starts and self.under is not None:
+            self._map(self.under.data)
         at = offset - 1 if is_end and offset > 0 else offset
         piece = bisect.bisect_right(self._starts, at) - 1
         if self._ends[piece] >= 0:
@@ -94,6 +89,7 @@ class View:
         return self._sources[piece] + offset - self._starts[piece]
 
 
+@functools.lru_cache(maxsize=4096)
 def _plain(token: bytes) -> bytes:
     head = token[:1]
     if head == b"\\":
@@ -113,6 +109,10 @@ def _plain(token: bytes) -> bytes:
     if head == b"\xef" and token != b"\xef\xbb\xbf":  # the wide form of an ASCII character
         return bytes([ord(token.decode()) - 0xFEE0])
     return b" " if token in _SPACES or head == b"\x1b" else b""
+
+
+def _replacement(token: re.Match[bytes]) -> bytes:
+    return _plain(token.group())
 
 
 def views(data: bytes) -> list[View]:
