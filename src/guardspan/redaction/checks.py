@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import re
 from collections.abc import Callable
 
@@ -38,6 +39,7 @@ _DATED = re.compile(r"^v?\d+(?:[-.:T]\d+)+(?:[-.+Z].*)?$")
 _FILE = re.compile(r"\.[a-z]{1,5}\d?$")
 _CODE = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)+$|[a-z]+(?:_[a-z]+\d{0,3})+$")
 _ARGUMENT = re.compile(r"[A-Za-z_]{1,24}=[^=]")
+_UNPRONOUNCEABLE = re.compile(r"(?i)[bcdfghjklmnpqrstvwxz]{5}")
 _STRONG_MARKS = frozenset("!$#%^&*@+=?~|")
 COMMON = frozenset(
     "about above again allowed also always authentication authorization basic because been before being "
@@ -53,6 +55,20 @@ COMMON = frozenset(
 def mixed(text: str) -> bool:
     """Whether a text mixes letters and digits as names hardly do."""
     return any(c.isdigit() for c in text) and any(c.isalpha() for c in text)
+
+
+def drawn(text: str) -> bool:
+    """Whether a text looks drawn by lot: it mixes letters and digits, or its cases as no words do."""
+    return mixed(text) or _changes_case(text)
+
+
+def _changes_case(text: str) -> bool:
+    """Whether capitals and small letters come in no order, without words that one could pronounce."""
+    pairs = list(itertools.pairwise(text))
+    rises = sum(one.islower() and two.isupper() for one, two in pairs)
+    capitals = sum(one.isupper() and two.isupper() for one, two in pairs)
+    odd = (capitals >= 3 and 4 * capitals >= rises) or _UNPRONOUNCEABLE.search(text) is not None
+    return len(text) >= 20 and rises >= 3 and odd
 
 
 def digits(text: str) -> bool:
@@ -200,6 +216,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
         check.__name__: check
         for check in (
             mixed,
+            drawn,
             digits,
             not_placeholder,
             unmarked,

@@ -16,7 +16,7 @@ MAX_LAYERS = 6
 _TOKEN = re.compile(
     rb"\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\[\"\\/'bfnrt]|%[0-9A-Fa-f]{2}|&(?:[a-z]{2,6}|\#\d{1,6}|\#x[0-9A-Fa-f]{1,5});"
     rb"|\xc2[\xa0\xad]|\xe2\x80[\x80-\x93\xaf]|\xe2\x81\xa0|\xef\xbb\xbf|\xe3\x80\x80|\xcd\x8f|\xe1\xa0\x8e"
-    rb"|\xef\xbc[\x81-\xbf]|\xef\xbd[\x80-\x9e]|\x1b\[[0-9;]{0,12}m"
+    rb"|=3D|\xef\xbc[\x81-\xbf]|\xef\xbd[\x80-\x9e]|\x1b\[[0-9;]{0,12}m"
 )
 _ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _SPACES = {
@@ -28,7 +28,7 @@ _SPACES = {
 _HYPHENS = {bytes([0xE2, 0x80, i]) for i in range(0x90, 0x94)}
 
 
-_ASCII_HEADS = tuple(bytes([head]) for head in b"\\%&\x1b")
+_ASCII_HEADS = (b"\\", b"%", b"&", b"\x1b", b"=3D")
 _OTHER_HEADS = tuple(bytes([head]) for head in b"\xc2\xe2\xef\xe3\xcd\xe1")
 """What tokens begin with: most texts have none, which is quicker to tell so."""
 
@@ -104,6 +104,8 @@ def _plain(token: bytes) -> bytes:
         text = token.decode("ascii")
         plain = html.unescape(text)
         return b" " if plain == "\xa0" else b"" if plain == "\xad" else plain.encode("utf-8", "surrogatepass")
+    if head == b"=":  # quoted-printable
+        return b"="
     if token in _HYPHENS:
         return b"-"
     if head == b"\xef" and token != b"\xef\xbb\xbf":  # the wide form of an ASCII character
