@@ -31,7 +31,8 @@ SECRET_WORDS = frozenset(
     "password passwords passwd passphrase passcode pwd secret secrets credential credentials authorization "
     "cookie cookies apikey privatekey secretkey accesskey authtoken jwt passwort kennwort geheimnis "
     "contrasena contrasenya clave senha wachtwoord haslo losenord salasana adgangskode passord parola sifre "
-    "heslo jelszo mdp lozinka zaporka geslo katalaluan idtoken pgpassword motdepasse zugangscode".split()
+    "heslo jelszo mdp lozinka zaporka geslo katalaluan idtoken pgpassword motdepasse "
+    "zugangscode kodeord parol pasahitza wagwoord".split()
 ) | {label for label in FOREIGN if " " not in label}
 # Secret only as the last word: `db_pass`, and not `pass-through`.
 _LAST_WORDS = frozenset(["pass", "rootpw", "pw", "passwort1", "pswd", "psw", "parole", "parool"])
@@ -49,7 +50,16 @@ _SUFFIXES = ("password", "passwd", "passphrase", "apikey", "secretkey", "sessid"
 _WHOLE_NAMES = frozenset(
     [
         *("auth", "signature", "sig", "otp", "totp", "csrf", "xsrf", "sessionid", "sid", "credentials"),
-        *("mot de passe", "kata sandi", "kata laluan", "parola d ordine", "palavra passe", "pass phrase"),
+        *(
+            "mot de passe",
+            "kata sandi",
+            "kata laluan",
+            "parola d ordine",
+            "palavra passe",
+            "pass phrase",
+            "pass word",
+            "pass code",
+        ),
         *("add mask", "pass", "passe", "cvv", "cvc", "pin", "pin code"),
     ]
 )
@@ -160,7 +170,21 @@ STEMS: tuple[str, ...] = (
     "(?:api|app|access|secret|private|signing|encryption|master|license|account|service)[ _-]?keys?",
     "(?:my|your|our|this|new) key",
     *("geheimnis", "zugangscode", "contrase", "senha", "wachtwoord", "mot de passe", "mdp", "haslo"),
-    *("losenord", "salasana", "adgangskode", "parola d'ordine", "parola", "parole", "parool", "sifre"),
+    *(
+        "losenord",
+        "salasana",
+        "adgangskode",
+        "kodeord",
+        "pasahitza",
+        "wagwoord",
+        "parol",
+        "pass[ -](?:phrase|word|code)",
+        "parola d'ordine",
+        "parola",
+        "parole",
+        "parool",
+        "sifre",
+    ),
     *("şİfre", "heslo", "jelsz", "clave", "lozinka", "zaporka", "geslo", "katalaluan"),
     *(
         "kata sandi",

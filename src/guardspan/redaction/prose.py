@@ -16,7 +16,19 @@ from guardspan.redaction.values import Value, for_password, trimmed
 # What a label begins with; the whole name is judged as a key's.
 LABELS: tuple[str, ...] = (
     *("passw(?:ord|d|ort|oord)", "passphrase", "passcode", "mot de passe", "mdp", "kennwort", "senha"),
-    *("clave", "wachtwoord", "haslo", "passord", "adgangskode", "salasana", "heslo", "sifre", "parola"),
+    *(
+        "clave",
+        "wachtwoord",
+        "haslo",
+        "passord",
+        "adgangskode",
+        "kodeord",
+        "pass[ -](?:phrase|word|code)",
+        "salasana",
+        "heslo",
+        "sifre",
+        "parola",
+    ),
     *(
         "secret",
         "token",

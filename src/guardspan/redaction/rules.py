@@ -197,11 +197,28 @@ TEXT_RULES: tuple[Rule, ...] = (
         "password",
         "a user and a password with a slash between",
         r"(?:(?i:jdbc:oracle:[a-z0-9]{1,8}:|sqlplus (?:-[A-Z] )?)[A-Za-z0-9_.$-]{1,60}/"
-        r"|(?i:\b(?:log[io]n|user(?:name)?|account|user/pass(?:word)?|creds?|credentials))\s?[:=]\s{0,3}"
-        r"[A-Za-z0-9._@+-]{1,60}\s{0,2}[/|]\s{0,2})(?P<secret>[^\s\"'\\@/,;]{6,100})",
+        r"|(?i:\b(?:log[io]n|user(?:name)?|account|user/pass(?:word)?|creds?|credentials))"
+        r"(?:\s?[:=]\s{0,3}| )[A-Za-z0-9._@+-]{1,60}\s{0,2}[/|:]\s{0,2})(?P<secret>[^\s\"'\\@/,;]{6,100})",
         check="strong",
         matches=("jdbc:oracle:thin:app/Hunter2xyz@db:1521/w", "login: ada / Hunter2xyz"),
         misses=("login: ada / admin page", "user: ada/weather"),
+    ),
+    Rule(
+        "code",
+        "a code that lets in once, or a PIN",
+        r"(?:\b(?:PIN|OTP|TAN|TOTP)(?i: code| number)?|(?i:\b(?:verification|security|confirmation|one-?time"
+        r"|[2m]fa|two-factor|log-?in|sign-?in|access|authentication|sms|unlock)[ -](?:pass)?code))"
+        r"(?i: (?:is|was|lautet))?[ :=]{1,3}\"?(?P<secret>\d{4,8}|\d{3}[ -]\d{3,4})\b",
+        matches=("Your verification code is 482913", "2FA code: 482 913", "PIN 4821"),
+        misses=("error code: 404404", "a spin 4821", "zip code 10115", "the PIN is 4 digits"),
+    ),
+    Rule(
+        "seed-phrase",
+        "the words that a wallet is restored from",
+        r"(?i:\b(?:seed|recovery|mnemonic|backup|secret)[ _-]?(?:phrase|words))[\"']?"
+        r"(?::| is:?|\s?=)\s{1,3}[\"']?(?P<secret>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
+        matches=("seed phrase: " + " ".join(["abandon"] * 11) + " about",),
+        misses=("recovery phrase: keep it in a safe place",),
     ),
     Rule(
         "html",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from guardspan.redaction import checks, kubernetes, numbers, prose
+from guardspan.redaction import checks, kubernetes, numbers, prose, tables
 from guardspan.redaction.automaton import Automaton
 from guardspan.redaction.decode import View
 from guardspan.redaction.findings import KEY_RULE, Digest, Finding
@@ -54,6 +54,7 @@ class Scan:
         self._digest = digest
         self._data = view.data
         self._kubernetes_floor = 0
+        self._table = (0, 0)  # the rows of the last one
         self._others = (self._pair, self._key, self._reversed, self._element, self._kubernetes, self._prose)
 
     def findings(self) -> list[Finding]:
@@ -235,9 +236,19 @@ class Scan:
             return [], end
         value = prose.value(self._data, end, name)
         if value is None:
-            return [], end
+            return self._column(begin, begin + len(name.encode()), name), end
         found = self._named(value.start, value.end, PROSE_RULE, "a secret named in prose")
         return [found], value.end
+
+    def _column(self, begin: int, end: int, name: str) -> list[Finding]:
+        """The cells of a table's column that is named so; no line is looked at twice."""
+        if self._table[0] <= begin < self._table[1]:
+            return []
+        column = tables.column(self._data, begin, end, name)
+        if column is None:
+            return []
+        self._table = (column.head, column.end)
+        return [self._named(*cell, KEY_RULE, "its column's name says so") for cell in column.cells]
 
     # --- places --------------------------------------------------------------------------------------
 

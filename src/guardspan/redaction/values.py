@@ -37,7 +37,9 @@ _BARE = re.compile(rb"(?:[^\s,;&\"'<>(){}\[\]|`\\]{1,4096}|\\(?![nrtbfu\"'\\/]))
 _LINE = re.compile(rb"[^\r\n\"'`\\]{0,4096}(?:\\(?![nrtu\"'\\/])[^\r\n\"'`\\]{0,4096}){0,8}")
 _SCHEME = re.compile(rb"(?i)\s{0,9}([A-Za-z][A-Za-z0-9-]{1,30})\s{1,9}(?=\S)")
 _WORD = re.compile(rb"\S{1,16384}")
-_STOPS = re.compile("[\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000，。；、）」』】”“’»！？]|です|입니다|となります|$")
+_STOPS = re.compile(
+    "[\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000，。；、）」』】”“’»！？]|です|입니다|となります|$"
+)
 _ALGORITHM = re.compile(r"(?i)^[a-z]{1,7}[-_]?\d{1,5}$")
 _COLOUR = re.compile(r"^#(?:[0-9a-fA-F]{3,4}){1,2}$")
 _REFERENCE = re.compile(r"^[A-Za-z_]+(?:\.[A-Za-z_]+)+$")
