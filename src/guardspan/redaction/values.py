@@ -33,7 +33,10 @@ _STRING = re.compile(rb"[:\[,]?\s{0,24}[\"']([^\"'\\\s]{8,1024})[\"']")
 _NEXT_LINE = re.compile(
     rb"(?:[ \t]{0,8}\r?\n){1,2}[ \t]{0,16}([^\s\"'<>:={}\[\]]{8,200})[ \t]{0,8}(?:\r?\n|\Z)"
 )
-_BARE = re.compile(rb"(?:[^\s,;&\"'<>(){}\[\]|`\\]{1,4096}|\\(?![nrtbfu\"'\\/])){1,64}")
+_BARE = re.compile(
+    rb"(?:[^\s,;&\"'<>(){}\[\]|`\\]{1,4096}|\\(?![nrtbfu\"'\\/])"
+    rb"|&(?!#?[A-Za-z0-9]{1,10};|[A-Za-z0-9_.%\[\]-]{1,40}=|&)){1,64}"
+)
 _LINE = re.compile(rb"[^\r\n\"'`\\]{0,4096}(?:\\(?![nrtu\"'\\/])[^\r\n\"'`\\]{0,4096}){0,8}")
 _SCHEME = re.compile(rb"(?i)\s{0,9}([A-Za-z][A-Za-z0-9-]{1,30})\s{1,9}(?=\S)")
 _WORD = re.compile(rb"\S{1,16384}")
@@ -51,7 +54,11 @@ _VARIABLE = re.compile(
 _SNAKE = re.compile(r"^[a-z]+(?:_[a-z]+)+$")
 _SENTENCE = re.compile(rb"[ \t]+[A-Za-z0-9\x80-\xff]")
 _CLOSED = re.compile(rb"[\"'`](?=[:,)\]};\s]|\Z)(?![\"'])")
-_PASSWORD_WORDS = ("pass", "pwd", "pw", "senha", "kennwort", "contrase", "wachtwoord", "mdp", "secret")
+_PASSWORD_WORDS = (
+    *("pass", "pwd", "pw", "senha", "kennwort", "contrase", "wachtwoord", "mdp", "secret", "salasana"),
+    *("adgangskode", "kodeord", "heslo", "haslo", "losenord", "sifre", "parol", "jelsz", "lozinka", "geslo"),
+    *("zaporka", "pasahitza", "wagwoord", "kata sandi", "katalaluan"),
+)
 _LINES = frozenset({"authorization", "cookie"})
 _WEAK = frozenset(["auth", "signature", "sig", "sid", "credentials", "clave", "parole", "passe", "jwt"])
 
