@@ -5,16 +5,28 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from guardspan import doctor
 from guardspan.redaction import command as redact
 from guardspan.report import command as report
+from guardspan.report import harmless, output
 from guardspan.telemetry import distribution_version
+
+_UNUSABLE = 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its own messages repeat arguments as they are; here they cannot command the terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with exit code 2 and the message."""
+        super().error(harmless.message(message))
 
 
 def parser() -> argparse.ArgumentParser:
     """The command's parser; each sub-command stores its own ``run`` in the namespace."""
-    main_parser = argparse.ArgumentParser(
+    main_parser = _Parser(
         prog="guardspan",
         description="What guarded LLM calls and agent runs cost, and why they fail.",
     )
@@ -29,14 +41,24 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code is 0, 1 for a finding, or 2 for input that cannot be used."""
+    """Run the command; the exit code is 0, 1 for a finding, or 2 for input or output that cannot be used."""
     chosen = parser().parse_args(arguments)
+    if sys.stdout is None:  # it was closed before the process began
+        return _cannot_write(chosen.command, "it is closed")
     try:
-        code: int = chosen.run(chosen)
+        with output.reader_may_leave():
+            code: int = chosen.run(chosen)
+            return code
     except OSError as error:
-        sys.stderr.write(f"guardspan {chosen.command}: cannot write the output: {error.strerror}\n")
-        return 2
-    return code
+        output.discard()
+        return _cannot_write(chosen.command, error.strerror)
+    return 0
+
+
+def _cannot_write(command: str, why: str | None) -> int:
+    if sys.stderr is not None:
+        sys.stderr.write(f"guardspan {command}: cannot write the output: {why}\n")
+    return _UNUSABLE
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -19,6 +18,8 @@ from packaging.requirements import Requirement
 from guardspan.guardrails import SUPPORTED as GUARDRAILS
 from guardspan.pricing import PricesError, load_prices
 from guardspan.pydantic_ai import SUPPORTED as PYDANTIC_AI
+from guardspan.report import output
+from guardspan.report.harmless import ascii_json, message, whole
 from guardspan.settings import Settings, environment_faults
 from guardspan.telemetry import distribution_version
 
@@ -53,8 +54,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Print every finding; 1 when one of them is a problem."""
     findings = list(examine())
-    for finding in findings:
-        print_json(finding) if arguments.json else _print(finding)
+    with output.reader_may_leave():
+        for finding in findings:
+            print_json(finding) if arguments.json else _print(finding)
     return 1 if any(finding.level == "problem" for finding in findings) else 0
 
 
@@ -164,7 +166,7 @@ def _file_exporter(folder: Path) -> Iterator[Finding]:
         mend = 'pip install "guardspan[files]"'
         yield Finding("problem", "traces exporter", "guardspan_file needs a package that is missing", mend)
         return
-    existing = next((p for p in (folder, *folder.absolute().parents) if p.exists()), folder)
+    existing = next((p for p in (folder, *folder.absolute().parents) if os.path.exists(p)), folder)
     if _writable(existing):
         yield Finding("ok", "traces exporter", f"guardspan_file, into {folder}")
     else:
@@ -224,11 +226,12 @@ def _names(listed: str) -> list[str]:
 
 def print_json(finding: Finding) -> None:
     """One finding as one line of JSON: ``level``, ``what``, ``found``, ``mend``."""
-    sys.stdout.write(json.dumps(asdict(finding)) + "\n")
+    shown = {name: value and whole(value) for name, value in asdict(finding).items()}
+    output.write(ascii_json(json.dumps(shown)) + "\n")
 
 
 def _print(finding: Finding) -> None:
     sign = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}[finding.level]
-    sys.stdout.write(f"{sign}  {finding.what}: {finding.found}\n")
+    output.write(f"{sign}  {message(finding.what)}: {message(finding.found)}\n")
     if finding.mend:
-        sys.stdout.write(f"         mend: {finding.mend}\n")
+        output.write(f"         mend: {message(finding.mend)}\n")

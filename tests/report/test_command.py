@@ -22,7 +22,8 @@ from guardspan.report.model import Report
 from guardspan.report.period import parse_since
 from report.span_files import NOON, Attempt, Call, writing
 
-COMMAND = [sys.executable, "-m", "guardspan.cli", "report"]
+CLI = [sys.executable, "-m", "guardspan.cli"]
+COMMAND = [*CLI, "report"]
 PAGE = Path(__file__).parent.parent.parent / "docs" / "report-json.md"
 
 Run = Callable[..., tuple[int, str, str]]
@@ -183,13 +184,45 @@ def test_times_that_since_takes(value: str, expected: int) -> None:
     assert parse_since(value, datetime.fromtimestamp(NOON, timezone.utc)) == expected * 10**9
 
 
-def test_a_reader_that_leaves_early_is_no_fault(desk: Path) -> None:
-    """`guardspan report | head -1` ends quietly."""
-    script = '"$@" | head -c 1 >/dev/null; echo "${PIPESTATUS[0]}"'
+COMMANDS = [["report"], ["report", "--json"], ["doctor"]]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command_line", COMMANDS, ids=" ".join)
+def test_a_reader_that_leaves_early_is_no_fault(desk: Path, command_line: list[str], unbuffered: str) -> None:
+    """`guardspan report | head -1` ends quietly; the doctor's exit code still tells of a problem."""
+    read, write = os.pipe()
+    os.close(read)
+    variables = {"GUARDSPAN_DIR": str(desk), "PYTHONUNBUFFERED": unbuffered, "OTEL_SDK_DISABLED": "true"}
     done = subprocess.run(
-        ["bash", "-c", script, "bash", *COMMAND, str(desk)], capture_output=True, text=True, check=True
+        [*CLI, *command_line],
+        check=False,
+        stdout=write,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **variables},
     )
-    assert (done.stdout, done.stderr) == ("0\n", "")
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1 if "doctor" in command_line else 0, b"")
+
+
+OUTPUTS = {"&-": "it is closed"}
+if os.path.exists("/dev/full"):  # Linux
+    OUTPUTS["/dev/full"] = "No space left on device"
+
+
+@pytest.mark.parametrize("target", OUTPUTS)
+@pytest.mark.parametrize("command_line", COMMANDS, ids=" ".join)
+def test_an_output_that_cannot_be_written_is_told(desk: Path, command_line: list[str], target: str) -> None:
+    """Closed or full: exit code 2, one line, and no word from Python."""
+    done = subprocess.run(
+        ["bash", "-c", f'"$@" >{target}', "bash", *CLI, *command_line],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "GUARDSPAN_DIR": str(desk), "PYTHONUNBUFFERED": ""},
+    )
+    message = f"guardspan {command_line[0]}: cannot write the output: {OUTPUTS[target]}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 
 def test_an_interrupted_report_ends_quietly(desk: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

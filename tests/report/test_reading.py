@@ -108,6 +108,16 @@ def test_an_empty_file_is_no_fault(tmp_path: Path, content: str) -> None:
     assert read(written(tmp_path, content)) == ([], Faults())
 
 
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\n\xef\xbb\xbf \n"])
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path, mark: bytes) -> None:
+    """An editor may begin a file with it, and a joined file has it before any line."""
+    path = tmp_path / "a.jsonl"
+    lines = [span_line(raw_span("call", number)).encode() for number in (1, 2)]
+    path.write_bytes(b"".join(mark + line for line in lines))
+    report = report_of(path)
+    assert (report.totals.calls, report.faults.count, report.sources.lines) == (2, 0, 2)
+
+
 @pytest.mark.parametrize("signal", ["resourceMetrics", "resourceLogs"])
 def test_other_signals_are_passed_over(tmp_path: Path, signal: str) -> None:
     """A collector may write metrics and logs into the same folder."""

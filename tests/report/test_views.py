@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import re
 import subprocess
@@ -13,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from guardspan.report import html, text
+from guardspan.report.harmless import plain
 from guardspan.report.model import By, Report
 from guardspan.report.terminal import show
 from report.span_files import Attempt, Call, Check, raw_span, report_of, span_line, writing
@@ -257,8 +260,10 @@ def test_the_page_loads_and_runs_nothing(desk: Path) -> None:
     page = html.render(report_of(desk))
     parsed = Page(page)
     (policy,) = [each for tag, each in parsed.tags if each.get("http-equiv") == "Content-Security-Policy"]
-    assert (policy["content"] or "").startswith(
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    allowed = "sha256-" + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy["content"] == (
+        f"default-src 'none'; style-src '{allowed}'; base-uri 'none'; form-action 'none'"
     )
     assert "script" not in {tag for tag, _ in parsed.tags}
     addresses = set(re.findall(r"https?://[^\s\"'<]+", page))
@@ -434,6 +439,7 @@ def test_faults_are_told_in_both_views(tmp_path: Path) -> None:
         (text.percent(0.00001), "<0.1\u202f%"),
         (text.seconds(0.0000012), "1\u202fµs"),
         (text.seconds(0.0123), "12.3\u202fms"),
+        (text.seconds(0.99999), "1\u202fs"),
         (text.seconds(59.2), "59.2\u202fs"),
         (text.seconds(119.6), "2\u202fmin 0\u202fs"),
         (text.seconds(7500), "2\u202fh 5\u202fmin"),
@@ -445,8 +451,8 @@ def test_faults_are_told_in_both_views(tmp_path: Path) -> None:
         (text.short_count(5_000_000_000), "5.0G"),
         (text.plural(1, "file"), "1 file"),
         (text.plural(1200, "file"), "1,200 files"),
-        (text.plain("Grüße 日本 😀"), "Grüße 日本 😀"),
-        (text.plain("a\u202eb\U000e0001"), r"a\u202eb\U000e0001"),
+        (plain("Grüße 日本 😀"), "Grüße 日本 😀"),
+        (plain("a\u202eb\U000e0001"), r"a\u202eb\U000e0001"),
     ],
 )
 def test_numbers_and_words_for_people(made: str, expected: str) -> None:

@@ -1,4 +1,4 @@
-"""Charts as inline SVG, by pygal, without its scripts and styles: ``page.html`` has the colours."""
+"""Charts as inline SVG, by pygal, without its scripts and styles: ``page.css`` has the colours."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pygal
 from pygal.style import Style
 
 from guardspan.report import text
+from guardspan.report.harmless import plain
 from guardspan.report.model import Day, Figures, Group, Report
 
 MAX_BARS = 10
@@ -185,7 +186,7 @@ def _dollars(amount: float) -> str:
 
 
 def _label(label: str) -> str:
-    safe = text.plain(label)
+    safe = plain(label)
     return safe if len(safe) <= _LABEL_LENGTH else safe[: _LABEL_LENGTH - 1] + "…"
 
 

@@ -6,18 +6,18 @@ import argparse
 import contextlib
 import gc
 import importlib.util
-import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from guardspan.report import output
 from guardspan.report.aggregate import make_report
+from guardspan.report.harmless import ascii_json, message, plain_lines
 from guardspan.report.model import Report
 from guardspan.report.period import parse_since
 from guardspan.report.reading import PathMissing, Progress, SpanFiles, find_files
-from guardspan.report.text import plain, plain_lines
 from guardspan.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ HOW_TO_RECORD = (
 
 
 class CommandFault(Exception):
-    """Why the command cannot be carried out, with the mend."""
+    """Why the command cannot be carried out, with the mend; who raises it makes foreign words harmless."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -79,24 +79,20 @@ def _since(value: str) -> int:
     try:
         return parse_since(value)
     except (ValueError, OverflowError) as error:
-        raise argparse.ArgumentTypeError(f"{plain(value)!r} {error}") from None
+        raise argparse.ArgumentTypeError(f"{message(value)!r} {error}") from None
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry out ``guardspan report``; the exit code is 0, 2 with a message on standard error, or 130."""
     try:
         _check(arguments)
-        with _without_cycle_collection():
+        with _without_cycle_collection(), output.reader_may_leave():
             _run_report(arguments) if arguments.call is None else _run_call(arguments)
-        sys.stdout.flush()
     except (CommandFault, PathMissing) as fault:
         _say("guardspan report: " + "\n".join(plain_lines(str(fault))))
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader has had enough; Python would complain once more when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -118,12 +114,14 @@ def _need(module: str) -> None:
 
 def _check_target(path: Path) -> None:
     folder = path.absolute().parent
-    if path.is_dir():
-        raise CommandFault(f"--html {path} is a folder; name a file in it")
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise CommandFault(f"--html {path} is a link or a device, which a page would replace; name a file")
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise CommandFault(f"--html {path}: {folder} is no folder that may be written to; name another one")
+    name = message(str(path))
+    if os.path.isdir(path):
+        raise CommandFault(f"--html {name} is a folder; name a file in it")
+    if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
+        raise CommandFault(f"--html {name} is a link or a device, which a page would replace; name a file")
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        where = message(str(folder))
+        raise CommandFault(f"--html {name}: {where} is no folder that may be written to; name another one")
 
 
 @contextlib.contextmanager
@@ -143,7 +141,7 @@ def _files(arguments: argparse.Namespace) -> list[Path]:
     if arguments.paths:
         return find_files(arguments.paths)
     folder = Settings.from_environment().dir
-    return find_files([folder]) if folder.exists() else []
+    return find_files([folder]) if os.path.exists(folder) else []
 
 
 def _run_report(arguments: argparse.Namespace) -> None:
@@ -153,13 +151,13 @@ def _run_report(arguments: argparse.Namespace) -> None:
     if arguments.html is not None:
         _write_html(report, arguments.html)
     if arguments.json:
-        sys.stdout.write(report.model_dump_json(indent=2) + "\n")
+        sys.stdout.write(ascii_json(report.model_dump_json(indent=2)) + "\n")
     else:
         _show(report)
     if not report.sources.spans:
         _say(_why_nothing(report))
     if arguments.html is not None:
-        _say(f"HTML page: {plain(str(arguments.html))}")
+        _say(f"HTML page: {message(str(arguments.html))}")
 
 
 def _why_nothing(report: Report) -> str:
@@ -175,7 +173,8 @@ def _write_html(report: Report, path: Path) -> None:
     try:
         write_page(report, path)
     except OSError as error:
-        raise CommandFault(f"{path} cannot be written ({error.strerror}); name another file") from None
+        name = message(str(path))
+        raise CommandFault(f"{name} cannot be written ({error.strerror}); name another file") from None
 
 
 def _show(report: Report) -> None:
@@ -197,18 +196,13 @@ def _run_call(arguments: argparse.Namespace) -> None:
 
 
 def _print(show: Callable[[Console], None]) -> None:
-    """Print by rich, with what the encoding of standard output lacks replaced.
-
-    What rich makes is written here, since rich itself ends the process when a reader has left.
-    """
+    """Print by rich; what it makes is written here, since it ends the process when a reader has left."""
     from rich.console import Console
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
     console = Console(highlight=False, emoji=False, markup=False)
     with console.capture() as capture:
         show(console)
-    sys.stdout.write(capture.get())
+    output.write(capture.get())
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, tostring
 
-from guardspan.report.text import plain
+from guardspan.report.harmless import plain
 
 Content = Element | str
 

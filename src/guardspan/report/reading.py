@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from pydantic_core import from_json
 
 from guardspan.report.faults import Faults
+from guardspan.report.harmless import message, whole
 from guardspan.report.records import Resource, Span, SpanFault, TellFault, read_ids, read_resource, read_span
 
 MAX_LINE = 64 << 20
@@ -23,6 +24,8 @@ MAX_LINE = 64 << 20
 _CHUNK = 1 << 20
 _GENERATION = 1_000_000
 _SUFFIXES = (".jsonl", ".json")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Some editors begin a file with it, and files that were joined have it before any line."""
 _OTHER_SIGNALS = ("resourceMetrics", "resourceLogs", "resourceProfiles")
 
 Progress = Callable[[int], None]
@@ -56,9 +59,9 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     found: dict[tuple[int, int], Path] = {}
     for path in paths:
         if not os.path.exists(path):
-            raise PathMissing(
-                f"{path} does not exist or may not be read; name a span file or a folder of them"
-            )
+            name = message(str(path))
+            mend = "name a span file or a folder of them"
+            raise PathMissing(f"{name} does not exist or may not be read; {mend}")
         for file in sorted(_files_in(path)) if path.is_dir() else [path]:
             try:
                 status = file.stat()
@@ -117,7 +120,7 @@ class SpanFiles:
     def documents(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
         """Every line that is an OTLP JSON document of traces: file, line, document."""
         for path in self._files:
-            name = str(path)
+            name = whole(str(path))
             self.sources.files += 1
             try:
                 with path.open("rb") as file:
@@ -134,9 +137,9 @@ class SpanFiles:
             if len(line) > self._max_line and not line.endswith(b"\n"):
                 self._skip_line(file)
                 self._line_fault(name, number, f"longer than {self._max_line >> 20} MiB")
-            elif not line.isspace():
+            elif (rest := line.removeprefix(_BYTE_ORDER_MARK)) and not rest.isspace():
                 self.sources.lines += 1
-                document = self._parse(name, number, line)
+                document = self._parse(name, number, rest)
                 if document is not None:
                     yield name, number, document
 

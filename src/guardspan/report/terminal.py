@@ -1,7 +1,7 @@
 """The report for a terminal, by rich.
 
-Everything that was read goes through :func:`guardspan.report.text.plain` and into ``Text`` objects, in which
-rich looks for no markup.
+Everything that was read goes through :func:`guardspan.report.harmless.plain` and into ``Text`` objects, in
+which rich looks for no markup.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from guardspan.report import text
+from guardspan.report.harmless import plain
 from guardspan.report.model import CallSummary, Figures, Report, Tokens
 
 MAX_ROWS = 15
@@ -27,6 +28,7 @@ _NARROW = 64
 _SLIM = 50
 _GAP = 4
 _BETWEEN = 2
+_HANGING = 6
 _KEY_WIDTH = 20
 """A longer name is cut where there is no room; up to here other columns make room for it."""
 _STYLES = {"pass": "green", "fail": "yellow", "error": "red", "not run": "dim"}
@@ -36,7 +38,23 @@ Row = tuple[str, str, str]
 
 def foreign(value: str, style: str = "") -> Text:
     """What was read, harmless."""
-    return Text(text.plain(value), style=style, overflow="ellipsis", no_wrap=True)
+    return Text(plain(value), style=style, overflow="ellipsis", no_wrap=True)
+
+
+class Hanging:
+    """A line that goes on indented where it wraps: no part of what was read looks like a line of ours."""
+
+    def __init__(self, line: Text) -> None:
+        self._line = line
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._line.cell_len <= options.max_width:
+            yield self._line
+            return
+        first, *more = self._line.wrap(console, max(options.max_width - _HANGING, 1))
+        yield first
+        for line in more:
+            yield Text.assemble(" " * _HANGING, line)
 
 
 def status_text(status: str) -> Text:
@@ -219,7 +237,7 @@ def _fitted(
 def _kept(needs: dict[str, int], names: Iterable[str], width: int, least_needed: Sequence[str]) -> list[str]:
     """The columns for which there is room beside the names."""
     kept = dict(needs)
-    room = width - min(max(cell_len(text.plain(name)) for name in names), _KEY_WIDTH)
+    room = width - min(max(cell_len(plain(name)) for name in names), _KEY_WIDTH)
     for head in least_needed:
         if sum(kept.values()) > room:
             kept.pop(head, None)
@@ -365,8 +383,9 @@ def _show_faults(report: Report, console: Console) -> None:
     faults = report.faults
     if not faults.count:
         return
-    lines = [Text(f"Left out, since it could not be read: {faults.summary}", style="yellow")]
+    summary = f"Left out, since it could not be read: {faults.summary}"
+    lines: list[RenderableType] = [Text(summary, style="yellow")]
     for fault in faults.told[:MAX_ROWS]:
-        place = text.plain(fault.file) + (f":{fault.line}" if fault.line else "")
-        lines.append(Text(f"  {place}: {text.plain(fault.what)}", style="dim"))
+        place = plain(fault.file) + (f":{fault.line}" if fault.line else "")
+        lines.append(Hanging(Text(f"  {place}: {plain(fault.what)}", style="dim")))
     console.print(Padding(Group(*lines), (1, 0, 0, 0)))

@@ -1,13 +1,7 @@
-"""Words and numbers for people; and the one place where foreign text is made harmless.
-
-Names, models and evidence were written by applications and models. A terminal obeys escape sequences,
-and both terminals and browsers obey marks that turn the order of writing: every such character is shown
-as its number.
-"""
+"""Words and numbers for people."""
 
 from __future__ import annotations
 
-import unicodedata
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -17,7 +11,6 @@ if TYPE_CHECKING:
 
 NONE = "\N{EN DASH}"
 """What is not known."""
-_HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _ID_LENGTH = 12
 _UUID_LENGTH = 36
 _THIN = "\N{NARROW NO-BREAK SPACE}"
@@ -39,25 +32,6 @@ def short_id(name: str) -> str:
     """Enough of an id to find it by: its beginning, and of a UUID, which begins with the time, its end."""
     is_uuid = len(name) == _UUID_LENGTH and name.count("-") == 4
     return name[-_ID_LENGTH:] if is_uuid else name[:_ID_LENGTH]
-
-
-def plain(text: str) -> str:
-    """The text with every control, format, private, unassigned or line-breaking character as its number."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_shown(character) for character in text)
-
-
-def plain_lines(text: str) -> list[str]:
-    """The same for text of several lines."""
-    return [plain(line.expandtabs(4)) for line in text.replace("\r\n", "\n").split("\n")]
-
-
-def _shown(character: str) -> str:
-    if unicodedata.category(character) not in _HARMFUL:
-        return character
-    number = ord(character)
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def usd(amount: float | None) -> str:
@@ -116,7 +90,7 @@ def seconds(duration: float | None) -> str:
         return NONE
     if duration < 0.001:
         return f"{duration * 1e6:.0f}{_THIN}µs"
-    if duration < 1:
+    if duration < 0.9995:
         return f"{duration * 1e3:.3g}{_THIN}ms"
     if duration < 60:
         return f"{duration:.3g}{_THIN}s"

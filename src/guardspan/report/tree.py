@@ -16,9 +16,10 @@ from rich.tree import Tree
 from guardspan import semconv
 from guardspan.report import text
 from guardspan.report.aggregate import UNKNOWN, to_time
+from guardspan.report.harmless import message, plain, plain_lines
 from guardspan.report.reading import Progress, SpanFiles, parents
 from guardspan.report.records import CallSpan, IterationSpan, Span, Spent, ValidatorSpan
-from guardspan.report.terminal import foreign, status_text
+from guardspan.report.terminal import Hanging, foreign, status_text
 
 MAX_LISTED = 20
 MAX_SPANS = 20_000
@@ -112,7 +113,7 @@ def _find(files: SpanFiles, wanted: str) -> CallSpan:
         found = _outermost(found)
     if not found:
         raise CallNotFound(
-            f"no Call with the id {wanted!r} is in these files. A Call is written when it ends; "
+            f"no Call with the id {message(repr(wanted))} is in these files. A Call is written when it ends; "
             "guardspan report lists ids of stuck and failed ones"
         )
     if len(found) > 1:
@@ -131,12 +132,16 @@ def _outermost(calls: Sequence[CallSpan]) -> list[CallSpan]:
 
 def _ambiguous(calls: Sequence[CallSpan], wanted: str) -> str:
     lines = [
-        f"  {call.call_id or '(no id)'}  {text.moment(to_time(call.start_ns))}  {call.name}  {call.status}"
+        "  " + message(f"{call.call_id or '(no id)'}  {_began(call)}  {call.name}  {call.status}")
         for call in calls[:MAX_LISTED]
     ]
     if len(calls) > MAX_LISTED:
         lines.append("  and more")
-    return "\n".join([f"{wanted!r} is the id of more than one Call; name one of these:", *lines])
+    return "\n".join([f"{message(repr(wanted))} is the id of more than one Call; name one of these:", *lines])
+
+
+def _began(call: CallSpan) -> str:
+    return text.moment(to_time(call.start_ns))
 
 
 def _read_trace(files: SpanFiles, trace_id: str) -> _Trace:
@@ -181,9 +186,11 @@ _REPAIRS = {
 
 
 def _history(call: CallSpan) -> str:
-    """What the message history of a run lacked, each kind with how often."""
+    """What the message history of a run lacked, each kind with how often; strange files may have many."""
     counts = Counter(_REPAIRS.get(kind, kind) for kind in call.history_repairs)
-    return "its message history has " + ", ".join(f"{count}x {what}" for what, count in counts.items())
+    told = [f"{count}x {what}" for what, count in list(counts.items())[:MAX_LISTED]]
+    rest = sum(list(counts.values())[MAX_LISTED:])
+    return "its message history has " + ", ".join(told + [f"{rest}x other"] * bool(rest))
 
 
 def _call_label(call: CallSpan) -> RenderableType:
@@ -203,7 +210,7 @@ def _call_label(call: CallSpan) -> RenderableType:
         ("model asked for", call.request_model),
         ("service", call.service),
         ("team", call.team),
-        ("began", text.moment(to_time(call.start_ns)) + " UTC"),
+        ("began", _began(call) + " UTC"),
     ):
         if value:
             lines.append(_dim(f"{name} {value}"))
@@ -272,17 +279,17 @@ class _Line:
 
     def __init__(self, head: Text, facts: Iterable[str | None]) -> None:
         self._head = head
-        self._facts = [text.plain(fact) for fact in facts if fact]
+        self._facts = [plain(fact) for fact in facts if fact]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         line, separator = self._head.copy(), "  "
         for fact in self._facts:
             if line.cell_len + cell_len(separator + fact) > options.max_width:
-                yield line
+                yield Hanging(line)
                 line, separator = Text(), "  "
             line.append(separator + fact)
             separator = " · "
-        yield line
+        yield Hanging(line)
 
 
 def _spent(span: Spent) -> list[str | None]:
@@ -308,21 +315,22 @@ def _failure(span: Spent) -> list[Text]:
         words.append(f"caused by {span.failure_cause}")
     if span.failed_validators:
         words.append(f"failed: {', '.join(span.failed_validators)}")
-    return [Text(text.plain(" · ".join(word for word in words if word)), style="yellow")]
+    return [Text(plain(" · ".join(word for word in words if word)), style="yellow")]
 
 
 def _dim(value: str) -> Text:
-    return Text(text.plain(value), style="dim")
+    return Text(plain(value), style="dim")
 
 
 def _lines(lines: Iterable[Text | _Line]) -> Group:
-    return Group(*(line for line in lines if isinstance(line, _Line) or line.plain))
+    shown = (line if isinstance(line, _Line) else Hanging(line) for line in lines if line)
+    return Group(*shown)
 
 
 def _evidence(evidence: str | None) -> list[RenderableType]:
     if not evidence:
         return []
-    lines = text.plain_lines(evidence)
+    lines = plain_lines(evidence)
     shown = [Text(line) for line in lines[:_MAX_EVIDENCE_LINES]]
     if len(lines) > len(shown):
         shown.append(_dim(f"and {text.plural(len(lines) - len(shown), 'more line', 'more lines')}"))
