@@ -40,6 +40,8 @@ PROBLEMS: dict[str, tuple[dict[str, str], str]] = {
     "a setting that cannot be used": ({"GUARDSPAN_CONTENT": "raw"}, "GUARDSPAN_CONTENT"),
     "a setting that does not exist": ({"GUARDSPAN_CONTNET": "off"}, "GUARDSPAN_CONTNET"),
     "a price table that is missing": ({"GUARDSPAN_PRICES": "missing.json"}, "GUARDSPAN_PRICES"),
+    "rules that are missing": ({"GUARDSPAN_REDACT_RULES": "missing.toml"}, "redaction"),
+    "a model that is missing": ({"GUARDSPAN_REDACT_PRESIDIO": "no_such_model"}, "redaction"),
     "no exporter": ({"OTEL_TRACES_EXPORTER": "none"}, "traces exporter"),
     "an unknown exporter": ({"OTEL_TRACES_EXPORTER": "guardspan_files"}, "traces exporter"),
     "nothing is sampled": ({"OTEL_TRACES_SAMPLER": "always_off"}, "OTEL_TRACES_SAMPLER"),
@@ -132,3 +134,15 @@ def test_bad_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFi
         cli.main(arguments)
     assert caught.value.code == 2
     assert "usage: guardspan" in capsys.readouterr().err
+
+
+def test_rules_of_the_users_own_are_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is read and whose rules do what their examples say is told."""
+    rules = tmp_path / "rules.json"
+    rules.write_text('{"rules": [{"id": "badge", "pattern": "BADGE", "matches": ["BADGE"]}]}')
+    monkeypatch.setenv("GUARDSPAN_REDACT_RULES", str(rules))
+    code, found = run(capsys)
+    assert code == 0
+    assert found["redaction"]["found"] == f"our own rules, and {rules}"

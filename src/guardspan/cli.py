@@ -7,10 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from guardspan import doctor
+from guardspan import doctor, harmless, output
 from guardspan.redaction import command as redact
 from guardspan.report import command as report
-from guardspan.report import harmless, output
 from guardspan.telemetry import distribution_version
 
 _UNUSABLE = 2

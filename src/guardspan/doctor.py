@@ -15,11 +15,12 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 
+from guardspan import output
 from guardspan.guardrails import SUPPORTED as GUARDRAILS
+from guardspan.harmless import ascii_json, message, whole
 from guardspan.pricing import PricesError, load_prices
 from guardspan.pydantic_ai import SUPPORTED as PYDANTIC_AI
-from guardspan.report import output
-from guardspan.report.harmless import ascii_json, message, whole
+from guardspan.redaction.configured import Redaction, RedactionSetupError
 from guardspan.settings import Settings, environment_faults
 from guardspan.telemetry import distribution_version
 
@@ -68,6 +69,7 @@ def examine() -> Iterator[Finding]:
     yield from _libraries()
     yield from _settings(settings)
     yield from _prices(settings.prices)
+    yield from _redaction(settings)
     yield from _exporters(settings.dir)
     yield from _guardrails_tracing(settings.guardrails_tracing)
     yield from _phone_home()
@@ -140,6 +142,21 @@ def _prices(path: Path | None) -> Iterator[Finding]:
         yield Finding("problem", "GUARDSPAN_PRICES", str(error), "correct the file that the variable names")
     else:
         yield Finding("ok", "GUARDSPAN_PRICES", str(path))
+
+
+def _redaction(settings: Settings) -> Iterator[Finding]:
+    """Whether what the settings name is there: rules are read and tested, a model is loaded."""
+    named = [f"{settings.redact_rules}"] if settings.redact_rules else []
+    named += [f"presidio with {settings.redact_presidio}"] if settings.redact_presidio else []
+    if not named:
+        return
+    try:
+        Redaction.of(settings)
+    except RedactionSetupError as error:
+        mend = "correct the file or the variable; until then no content is recorded"
+        yield Finding("problem", "redaction", str(error), mend)
+    else:
+        yield Finding("ok", "redaction", f"our own rules, and {' and '.join(named)}")
 
 
 def _exporters(folder: Path) -> Iterator[Finding]:

@@ -97,3 +97,21 @@ def test_what_cannot_be_used_ends_the_run(options: list[str], settings: dict[str
     assert (done.returncode, done.stdout) == (2, b"")
     assert told in done.stderr
     assert SECRET.encode() not in done.stderr
+
+
+def test_a_message_acts_in_no_terminal(tmp_path: Path) -> None:
+    """A name of a file, or a rule's reason, may hold what a terminal obeys."""
+    path = tmp_path / "rules.json"
+    rule = {"id": "badge", "reason": "red \x1b[31m", "pattern": "BADGE", "matches": ["BADGE"]}
+    path.write_text(json.dumps({"rules": [rule]}))
+    explained = redact("--rules", str(path), "--explain", data=b"BADGE").stdout
+    assert explained == b"bytes 0 to 5: badge (red \\u001b[31m)\n"
+    assert b"\x1b" not in redact("--rules", "\x1b[31m", data=b"").stderr
+
+
+def test_a_closed_standard_input_is_told() -> None:
+    """No traceback."""
+    command = f"{sys.executable} -m guardspan.cli redact <&-"
+    done = subprocess.run(command, shell=True, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"guardspan redact: standard input is closed")

@@ -17,8 +17,8 @@ from pydantic_core import from_json
 from rich.console import Console
 
 from guardspan import cli
+from guardspan.harmless import plain
 from guardspan.report import html, terminal
-from guardspan.report.harmless import plain
 from guardspan.report.model import By, Report
 from guardspan.report.reading import SpanFiles
 from guardspan.report.records import CallSpan, IterationSpan, Span, ValidatorSpan

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from guardspan.harmless import plain
 from guardspan.report import html, text
-from guardspan.report.harmless import plain
 from guardspan.report.model import By, Report
 from guardspan.report.terminal import show
 from report.span_files import Attempt, Call, Check, raw_span, report_of, span_line, writing

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from guardspan import harmless
 from guardspan.content import Content, digest_key
 from guardspan.redaction.configured import Redaction, RedactionSetupError
 from guardspan.redaction.engine import RedactionError, Redactor
@@ -51,7 +52,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Redact standard input; 2, with a message on standard error, when a line cannot be used."""
+    """Redact standard input; 2, with a message on standard error, when something cannot be used."""
+    if sys.stdin is None:
+        sys.stderr.write("guardspan redact: standard input is closed; give it the text\n")
+        return _UNUSABLE
     source = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape", newline="")
     target = io.TextIOWrapper(
         sys.stdout.buffer, encoding="utf-8", errors="surrogateescape", newline="", write_through=True
@@ -59,7 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _copy(arguments, _redactor(arguments.rules), source, target)
     except (_BadInput, RedactionSetupError, RedactionError) as fault:
-        sys.stderr.write(f"guardspan redact: {fault}\n")
+        lines = str(fault).split("\n")
+        sys.stderr.write("".join(f"guardspan redact: {harmless.message(line)}\n" for line in lines))
         return _UNUSABLE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -117,6 +122,6 @@ def _text_of(number: int, line: str) -> str:
 def _explained(redactor: Redactor, text: str, line: int | None) -> str:
     place = f"line {line}, " if line is not None else ""
     return "".join(
-        f"{place}bytes {found.start} to {found.end}: {found.rule} ({found.reason})\n"
+        f"{place}bytes {found.start} to {found.end}: {found.rule} ({harmless.plain(found.reason)})\n"
         for found in redactor.explain(text)
     )

@@ -9,8 +9,8 @@ from typing import Any
 import pygal
 from pygal.style import Style
 
+from guardspan.harmless import plain
 from guardspan.report import text
-from guardspan.report.harmless import plain
 from guardspan.report.model import Day, Figures, Group, Report
 
 MAX_BARS = 10

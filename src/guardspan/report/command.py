@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from guardspan.report import output
+from guardspan import output
+from guardspan.harmless import ascii_json, message, plain_lines
 from guardspan.report.aggregate import make_report
-from guardspan.report.harmless import ascii_json, message, plain_lines
 from guardspan.report.model import Report
 from guardspan.report.period import parse_since
 from guardspan.report.reading import PathMissing, Progress, SpanFiles, find_files

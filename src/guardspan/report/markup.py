@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, tostring
 
-from guardspan.report.harmless import plain
+from guardspan.harmless import plain
 
 Content = Element | str
 

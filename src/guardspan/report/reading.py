@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel, Field
 from pydantic_core import from_json
 
+from guardspan.harmless import message, whole
 from guardspan.report.faults import Faults
-from guardspan.report.harmless import message, whole
 from guardspan.report.records import Resource, Span, SpanFault, TellFault, read_ids, read_resource, read_span
 
 MAX_LINE = 64 << 20

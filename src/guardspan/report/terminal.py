@@ -1,6 +1,6 @@
 """The report for a terminal, by rich.
 
-Everything that was read goes through :func:`guardspan.report.harmless.plain` and into ``Text`` objects, in
+Everything that was read goes through :func:`guardspan.harmless.plain` and into ``Text`` objects, in
 which rich looks for no markup.
 """
 
@@ -16,8 +16,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from guardspan.harmless import plain
 from guardspan.report import text
-from guardspan.report.harmless import plain
 from guardspan.report.model import CallSummary, Figures, Report, Tokens
 
 MAX_ROWS = 15

@@ -14,9 +14,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from guardspan import semconv
+from guardspan.harmless import message, plain, plain_lines
 from guardspan.report import text
 from guardspan.report.aggregate import UNKNOWN, to_time
-from guardspan.report.harmless import message, plain, plain_lines
 from guardspan.report.reading import Progress, SpanFiles, parents
 from guardspan.report.records import CallSpan, IterationSpan, Span, Spent, ValidatorSpan
 from guardspan.report.terminal import Hanging, foreign, status_text
