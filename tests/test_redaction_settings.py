@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,8 @@ def test_each_setting_has_its_effect(
     done = recorded(record(content="redacted", **options))
     for mark in ("[redacted:badge#", "[redacted:person#", "[redacted:ip#", "[redacted:key#"):
         assert mark in done
-    assert not any(word in done for word in ("BADGE-123456", "Ada", "203.0.113.9", "77"))
+    left = re.sub(r"#[0-9a-f]{16}", "", done)  # the digits of a digest are any
+    assert not any(word in left for word in ("BADGE-123456", "Ada", "203.0.113.9", "77"))
 
 
 def test_variables_say_the_same(
