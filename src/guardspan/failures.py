@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import TimeoutError as FutureTimeout
 
-from guardspan.content import clean
-
-_MAX_NAME = 256
 _TIMEOUTS = (TimeoutError, asyncio.TimeoutError, FutureTimeout)
 _CANCELLATIONS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 def type_name(error: BaseException | type[BaseException]) -> str:
-    """The fully qualified class of an exception, cut to 256 characters; a built-in one without its module."""
+    """The fully qualified class of an exception; a built-in one without its module.
+
+    It is redacted, and cut, where it is emitted: cut before, half of a key might be left in it.
+    """
     kind = error if isinstance(error, type) else type(error)
     if kind.__module__ == "builtins":
         return kind.__qualname__
-    return clean(f"{kind.__module__}.{kind.__qualname__}"[:_MAX_NAME])
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def message(error: BaseException) -> str:

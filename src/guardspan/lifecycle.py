@@ -21,7 +21,21 @@ from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, StatusCode, get_current_span, set_span_in_context
 
 from guardspan import evidence, semconv
-from guardspan.attributes import Evidence, put, put_failure, put_tools, put_usage, sum_of
+from guardspan.attributes import (
+    Answer,
+    Evidence,
+    name_validator,
+    named_all,
+    named_failure,
+    named_id,
+    put,
+    put_failure,
+    put_response,
+    put_tools,
+    put_usage,
+    sum_of,
+    without_broken_end,
+)
 from guardspan.content import Tally
 from guardspan.events import emit_evaluations
 from guardspan.pricing import Price, Usage
@@ -84,6 +98,7 @@ class CallRecorder:
     ) -> None:
         self.telemetry = telemetry
         self.start = start
+        self.name = (telemetry.content.name(start.name) or start.noun)[:MAX_NAME]
         self._inputs = inputs
         self.call_id = os.urandom(16).hex()  # not from `random`: an application may seed it, and counts on it
         self.reasks_limit: int | None = None
@@ -91,6 +106,7 @@ class CallRecorder:
         self.contract_digest = start.contract_digest
         self.failed_validators: dict[str, None] = {}
         self.last_digest: str | None = None
+        self.broken_off = False
         self.iterations = 0
         self._usages: list[Usage] = []
         self._costs: list[float] = []
@@ -101,14 +117,14 @@ class CallRecorder:
         parent = otel_context.get_current()
         self.shared = telemetry.baggage(parent)
         self.span = telemetry.tracer.start_span(
-            f"{start.noun} {start.name}", context=parent, attributes=self._start_attributes()
+            f"{start.noun} {self.name}", context=parent, attributes=self._start_attributes()
         )
         self.context = otel_context.set_value(_CALL_KEY, owner, set_span_in_context(self.span, parent))
         self.recording = self.span.is_recording()
         self._span_ids = {self.span.get_span_context().span_id}
         self._entered: tuple[Token[Context], Context, Context] | None = None
         self._ended = [False]
-        self._handle = telemetry.activity.started(start.library, start.name)
+        self._handle = telemetry.activity.started(start.library, self.name)
         telemetry.open_calls[id(self)] = self
 
     def _start_attributes(self) -> dict[str, Any]:
@@ -116,22 +132,22 @@ class CallRecorder:
         attributes: dict[str, Any] = {
             semconv.KIND: "call",
             semconv.LIBRARY: start.library,
-            semconv.NAME: start.name,
+            semconv.NAME: self.name,
             semconv.ENTRY: start.entry,
             semconv.OPERATION_NAME: start.operation,
             semconv.CALL_ID: self.call_id,
             semconv.STREAM: start.stream,
             **self.shared,
         }
-        put(attributes, semconv.REQUEST_MODEL, start.request_model)
+        put(attributes, semconv.REQUEST_MODEL, self.telemetry.content.name(start.request_model))
         put(attributes, semconv.CONTRACT_DIGEST, start.contract_digest)
         return attributes
 
     def identify(self, call_id: str) -> None:
         """Take the library's own id of this Call, known only after it began and before any Iteration."""
-        self.call_id = call_id
         with _writing:
-            self.span.set_attribute(semconv.CALL_ID, call_id)
+            self.call_id = named_id(self.telemetry.content, call_id) or self.call_id
+            self.span.set_attribute(semconv.CALL_ID, self.call_id)
 
     def event(self, name: str, attributes: Mapping[str, Any]) -> None:
         """Add a span event, which must be free of content."""
@@ -250,9 +266,10 @@ class CallRecorder:
     def _write(self, result: CallResult) -> None:
         tally = Tally()
         content = self.telemetry.content
+        result.failure = named_failure(content, result.failure)
         for name, value in self._inputs.items():
             content.capture(tally, name, value)
-        content.capture(tally, semconv.OUTPUT_VALIDATED, result.output)
+        content.capture(tally, semconv.OUTPUT_VALIDATED, self.shown(result.output, self.broken_off))
         failure = result.failure
         usage = sum_of(self._usages)
         attributes = self._identity(result)
@@ -262,7 +279,7 @@ class CallRecorder:
         put_failure(attributes, failure)
         if failure is not None:
             put(attributes, semconv.FAILURE_DIGEST, self._failure_digest(tally, failure))
-        for name in result.failed_validators:
+        for name in named_all(content, result.failed_validators) or ():
             self.failed_validators[name] = None
         put(attributes, semconv.VALIDATORS_FAILED, tuple(self.failed_validators) or None)
         put(attributes, semconv.STUCK, self._repeats.stuck or None)
@@ -271,17 +288,24 @@ class CallRecorder:
             self.span.set_status(StatusCode.ERROR, failure.error_type if failure else None)
         self._run_hook(result, usage)
 
+    def shown(self, output: object, broken_off: bool) -> object:
+        """An answer as it is described: of one that broke off, a text to be shown lacks its broken end."""
+        if broken_off and isinstance(output, str) and self.telemetry.content.mode == "redacted":
+            return without_broken_end(output)
+        return output
+
     def _identity(self, result: CallResult) -> dict[str, Any]:
         attributes: dict[str, Any] = {semconv.STATUS: result.status, semconv.ITERATIONS: self.iterations}
+        name = self.telemetry.content.name
         put(attributes, semconv.GUARDRAILS_CALL_ID, result.library_call_id)
-        put(attributes, semconv.AGENT_NAME, result.agent_name)
-        put(attributes, semconv.CONVERSATION_ID, result.conversation_id)
+        put(attributes, semconv.AGENT_NAME, name(result.agent_name))
+        put(attributes, semconv.CONVERSATION_ID, named_id(self.telemetry.content, result.conversation_id))
         put(attributes, semconv.REASKS_LIMIT, self.reasks_limit)
         put(attributes, semconv.LIMIT_REACHED, result.limit_reached or None)
         put(attributes, semconv.ABANDONED, result.abandoned or None)
-        put(attributes, semconv.REQUEST_MODEL, self.request_model)
+        put(attributes, semconv.REQUEST_MODEL, name(self.request_model))
         put(attributes, semconv.CONTRACT_DIGEST, self.contract_digest)
-        put(attributes, semconv.SERVER_ADDRESS, result.server_address)
+        put(attributes, semconv.SERVER_ADDRESS, name(result.server_address))
         return attributes
 
     def _failure_digest(self, tally: Tally, failure: Failure) -> str | None:
@@ -302,7 +326,7 @@ class CallRecorder:
         with _hooking:
             view = CallView(
                 library=self.start.library,
-                name=self.start.name,
+                name=self.name,
                 entry=self.start.entry,
                 call_id=self.call_id,
                 status=result.status,
@@ -331,7 +355,7 @@ class IterationRecorder:
         self.response = NO_RESPONSE
         attributes: dict[str, Any] = {
             semconv.KIND: "iteration",
-            semconv.NAME: call.start.name,
+            semconv.NAME: call.name,
             semconv.CALL_ID: call.call_id,
             semconv.OPERATION_NAME: "iteration",
             semconv.ITERATION_INDEX: index,
@@ -339,7 +363,7 @@ class IterationRecorder:
             semconv.STREAM: call.start.stream,
             **call.shared,
         }
-        put(attributes, semconv.REQUEST_MODEL, call.request_model)
+        put(attributes, semconv.REQUEST_MODEL, call.telemetry.content.name(call.request_model))
         put(attributes, semconv.CONTRACT_DIGEST, call.contract_digest)
         self.span = call.telemetry.tracer.start_span("iteration", context=parent, attributes=attributes)
         self.context: Context = set_span_in_context(self.span, parent)
@@ -368,18 +392,27 @@ class IterationRecorder:
 
     def _settle(self, result: IterationResult) -> None:
         call = self.call
+        content = call.telemetry.content
+        call.broken_off = result.broken_off = result.broken_off or self.response.cut_short
+        result.failure = named_failure(content, result.failure)
         for validator in result.validators:
+            name_validator(content, validator)
             if validator.outcome == semconv.FAIL:
                 call.failed_validators[validator.name] = None
         price = self._price()
         tally = Tally()
-        found = Evidence.of(call.telemetry, tally, result.failure) if self.recording else None
+        found = self._found(tally, result) if self.recording else None
         digest = found.failure_digest if found else None
         counted = self.stage != "input"
         usage = self._usage()
         repeats = call.iteration_ended(usage, price, digest, counted=counted)
         if self.recording:
             self._write(result, usage, price, tally, found, repeats)
+
+    def _found(self, tally: Tally, result: IterationResult) -> Evidence | None:
+        quoted = result.output if self.call.start.stream or result.broken_off else None
+        answer = Answer(quoted, result.broken_off) if quoted else None
+        return Evidence.of(self.call.telemetry, tally, result.failure, answer)
 
     def _price(self) -> Price | None:
         """The price of the answer and of the attempts before it; None as soon as one of them is not known."""
@@ -441,22 +474,19 @@ class IterationRecorder:
         self._run_hook(result, price)
 
     def _identity(self, result: IterationResult, usage: Usage) -> dict[str, Any]:
-        response = self.response
+        response, content = self.response, self.call.telemetry.content
         attributes: dict[str, Any] = {
             semconv.STATUS: result.status,
             semconv.OUTCOME: "used" if result.status == semconv.PASS else "wasted",
         }
         if result.library_status != result.status:
-            put(attributes, semconv.LIBRARY_STATUS, result.library_status)
+            put(attributes, semconv.LIBRARY_STATUS, content.name(result.library_status))
         put(attributes, semconv.ABANDONED, result.abandoned or None)
         put(attributes, semconv.REASK_REASON, result.reask_reason)
-        put(attributes, semconv.REQUEST_MODEL, self.call.request_model)
-        put(attributes, semconv.RESPONSE_MODEL, response.model)
-        put(attributes, semconv.PROVIDER_NAME, response.provider)
-        put(attributes, semconv.RESPONSE_ID, response.response_id)
-        put(attributes, semconv.FINISH_REASONS, response.finish_reasons or None)
+        put(attributes, semconv.REQUEST_MODEL, content.name(self.call.request_model))
+        put_response(attributes, response, content)
         if result.tools is not None:
-            put_tools(attributes, result.tools)
+            put_tools(attributes, result.tools, content)
         put(attributes, semconv.FAILED_ATTEMPTS, len(response.failed_attempts) or None)
         if self.call.telemetry.settings.genai_usage:
             put(attributes, semconv.GEN_AI_INPUT_TOKENS, usage.input_tokens)
@@ -487,12 +517,12 @@ class IterationRecorder:
                     tally.attributes[semconv.EVIDENCE] = piece.text
         content.capture(tally, semconv.INPUT_MESSAGES, result.messages)
         content.capture(tally, semconv.INPUT_TEXT, result.text)
-        content.capture(tally, semconv.OUTPUT_RAW, result.output)
+        content.capture(tally, semconv.OUTPUT_RAW, self.call.shown(result.output, result.broken_off))
 
     def _validator(self, validator: ValidatorView) -> None:
         attributes: dict[str, Any] = {
             semconv.KIND: "validator",
-            semconv.NAME: self.call.start.name,
+            semconv.NAME: self.call.name,
             semconv.OPERATION_NAME: "validate",
             semconv.VALIDATOR_NAME: validator.name,
             semconv.VALIDATOR_REGISTERED_NAME: validator.registered_name,
@@ -519,13 +549,14 @@ class IterationRecorder:
         if hook is None:
             return
         failure = result.failure
+        name = self.call.telemetry.content.name
         with _hooking:
             view = IterationView(
                 index=self.index,
                 stage=self.stage,
                 status=result.status,
-                model=self.response.model or self.call.request_model,
-                provider=self.response.provider,
+                model=name(self.response.model or self.call.request_model),
+                provider=name(self.response.provider),
                 usage=self._usage(),
                 price=price,
                 validators=tuple(result.validators),

@@ -15,9 +15,10 @@ from opentelemetry.trace import Span, Tracer, TracerProvider, get_tracer
 
 from guardspan import semconv
 from guardspan.activity import Activity
-from guardspan.content import Content, clean, cut
+from guardspan.content import Content
 from guardspan.pricing import Pricer
 from guardspan.redaction import Finder
+from guardspan.redaction.findings import KEY_RULE, mark
 from guardspan.safety import Quietly
 from guardspan.settings import Settings
 from guardspan.views import CallView, IterationView
@@ -26,9 +27,10 @@ CallHook = Callable[[Span, CallView], None]
 IterationHook = Callable[[Span, IterationView], None]
 
 _MAX_BAGGAGE_KEYS = 16
-_MAX_BAGGAGE_LENGTH = 256
 _OWN_PREFIXES = ("guardspan.", "gen_ai.")
 _OWN_NAMES = frozenset(attribute.name for attribute in semconv.ATTRIBUTES) - {semconv.TEAM}
+_HIDDEN = mark(KEY_RULE)
+"""In the place of a value whose key says that it is a secret."""
 _copying = Quietly("copy baggage")
 
 
@@ -95,6 +97,7 @@ class Telemetry:
         for key in (semconv.TEAM, *self.settings.baggage_keys)[:_MAX_BAGGAGE_KEYS]:
             value = entries.get(key)
             if isinstance(value, str) and not key.startswith(_OWN_PREFIXES) and key not in _OWN_NAMES:
-                text = self.content.redactor.redact(clean(value[: 4 * _MAX_BAGGAGE_LENGTH])).text
-                chosen[key] = cut(text, _MAX_BAGGAGE_LENGTH)
+                name = _HIDDEN if self.content.redactor.secret_name(key) else self.content.name(value)
+                if name is not None:
+                    chosen[key] = name
         return chosen

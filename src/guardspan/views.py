@@ -11,6 +11,17 @@ from dataclasses import dataclass, field
 from guardspan.pricing import Price, Usage
 from guardspan.semconv import FailureClass, Status
 
+_MAX_GIVEN = 2048
+_CUT_SHORT = frozenset({"length", "max_tokens", "model_length", "MAX_TOKENS", "max_output_tokens"})
+
+
+def given_name(value: object) -> str | None:
+    """A name as somebody gave it, None for what is none; to be redacted where it is emitted.
+
+    It is cut where nothing of it would be shown any more: sooner, half of a key might be left.
+    """
+    return value[:_MAX_GIVEN] if isinstance(value, str) and value else None
+
 
 @dataclass(slots=True)
 class ValidatorView:
@@ -45,6 +56,11 @@ class Response:
     """``cost_usd`` is the library's own sum, from the prices that we have as well, unless it differs."""
     failed_attempts: tuple[Response, ...] = ()
     """Answers, or attempts without one, of models that the library moved on from; they are paid for too."""
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the answer ended where no more tokens were allowed."""
+        return not _CUT_SHORT.isdisjoint(self.finish_reasons)
 
 
 NO_RESPONSE = Response()
@@ -101,6 +117,8 @@ class IterationResult:
     messages: object = None
     text: str | None = None
     output: str | None = None
+    broken_off: bool = False
+    """``output`` is the beginning of an answer, whose end never came."""
 
 
 @dataclass(slots=True)
@@ -115,6 +133,7 @@ class CallResult:
     failure: Failure | None = None
     failed_validators: tuple[str, ...] = ()
     library_call_id: str | None = None
+    """As it is emitted: one of the library's own making is no text of anybody's."""
     server_address: str | None = None
     agent_name: str | None = None
     conversation_id: str | None = None

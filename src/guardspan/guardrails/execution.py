@@ -11,12 +11,11 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
 from guardspan import failures, semconv
-from guardspan.content import short_text
 from guardspan.guardrails import reader, responses
 from guardspan.guardrails.guards import GuardFacts, server_host
 from guardspan.lifecycle import CallRecorder, CallStart, IterationRecorder
 from guardspan.telemetry import Telemetry
-from guardspan.views import NO_RESPONSE, CallResult, Failure, IterationResult, Response
+from guardspan.views import NO_RESPONSE, CallResult, Failure, IterationResult, Response, given_name
 
 _MAX_STREAMED = 1_000_000
 """Characters of a streamed answer that are kept for its description; tokens are counted to the end."""
@@ -84,7 +83,7 @@ class GuardExecution:
                 name=facts.name,
                 entry=entry,
                 stream=bool(arguments.get("stream")),
-                request_model=short_text(arguments.get("model")),
+                request_model=given_name(arguments.get("model")),
                 contract_digest=facts.digest,
             ),
             owner=self,
@@ -107,7 +106,7 @@ class GuardExecution:
         recorder = self.recorder
         recorder.reasks_limit = 0 if self._streams() else runner.num_reasks
         if recorder.request_model is None:
-            recorder.request_model = short_text(getattr(runner.api, "init_kwargs", {}).get("model"))
+            recorder.request_model = given_name(getattr(runner.api, "init_kwargs", {}).get("model"))
         if runner.api is not None:
             recorder.telemetry.pricer.warm_soon()
         if self._actions is None:
@@ -259,7 +258,9 @@ class GuardExecution:
     def _end(self, result: CallResult) -> None:
         """End the Call, with what is known of it from here whatever became of it."""
         result.server_address = self._server
-        if result.library_call_id is None and self.step is not None:
+        if self._server is not None:  # it can answer any id
+            result.library_call_id = self.recorder.telemetry.content.name(result.library_call_id)
+        elif result.library_call_id is None and self.step is not None:
             result.library_call_id = str(self.step.call_log.id)
         self.recorder.end(result)
         self._forget()
@@ -345,7 +346,7 @@ class GuardExecution:
         self._close_input(None)
         result = self._left_result()
         if self.iteration is not None:
-            result.output = self._streamed_text()
+            result.output, result.broken_off = self._streamed_text(), True
             self._end_iteration(result)
         self._end(CallResult(result.status, abandoned=True, failure=result.failure))
 
@@ -371,6 +372,7 @@ class GuardExecution:
         if found is not None:
             result.messages = reader.sent_messages(found)
         result.output = self._streamed_text()
+        result.broken_off = error is not None or self._text_length >= _MAX_STREAMED
         if error is None and not self._items and result.status == semconv.PASS:
             self._nothing_came(result)
         self._end_iteration(result)

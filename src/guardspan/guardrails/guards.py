@@ -8,10 +8,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from guardspan import contract
-from guardspan.content import clean
-from guardspan.lifecycle import MAX_NAME
 from guardspan.redaction import Redactor
 from guardspan.safety import Quietly
+from guardspan.views import given_name
 
 _digesting = Quietly("digest a guard's contract")
 
@@ -24,7 +23,7 @@ def on_fail_name(validator: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GuardFacts:
-    """A guard's name as emitted, and its contract digest (None when it could not be made)."""
+    """A guard's name as given, and its contract digest (None when it could not be made)."""
 
     name: str
     digest: str | None
@@ -134,5 +133,5 @@ def _name(guard: Any, digest: str | None) -> str:
     """The given name; an unnamed guard is named after its contract, since Guardrails names it at random."""
     given = guard.name
     if given and given != f"gr-{guard.id}":
-        return clean(str(given))[:MAX_NAME]
+        return given_name(str(given)) or "guard"
     return f"guard-{digest[:8]}" if digest else "guard"

@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import Any
 
 from guardspan import failures, semconv
-from guardspan.content import clean
 from guardspan.guardrails.guards import on_fail_name
 from guardspan.semconv import FailureClass
 from guardspan.views import CallResult, Failure, IterationResult, ValidatorView
@@ -54,8 +53,8 @@ def read_validators(
 
 def _view(log: Any, path: str, actions: Mapping[int, str]) -> ValidatorView:
     return ValidatorView(
-        name=clean(log.validator_name),
-        registered_name=clean(log.registered_name),
+        name=log.validator_name,
+        registered_name=log.registered_name,
         path=path if path != "output" else "$",
         instance_id=log.instance_id or 0,
         on_fail=actions.get(log.instance_id),
@@ -248,7 +247,7 @@ def read_outcome(outcome: Any, last: IterationResult | None, *, used_up: bool) -
         limit_reached=used_up,
         severe=used_up,
         failure=failure,
-        failed_validators=tuple(dict.fromkeys(clean(name) for name in names)),
+        failed_validators=tuple(dict.fromkeys(names)),
         library_call_id=str(outcome.call_id),
         output=outcome.validated_output,
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from guardspan.content import short_text
 from guardspan.pricing import Usage, provider_name
-from guardspan.views import Response
+from guardspan.views import Response, given_name
 
 _MAX_REASONS = 16
 _MAX_COUNT = 1 << 40
@@ -23,9 +22,9 @@ def read_response(response: Any) -> Response | None:
     usage = _get(response, "usage") or _get(hidden, "usage")
     counts = read_usage(usage)
     return Response(
-        model=short_text(_get(response, "model")),
+        model=given_name(_get(response, "model")),
         provider=_provider(hidden),
-        response_id=short_text(_get(response, "id")),
+        response_id=given_name(_get(response, "id")),
         finish_reasons=_finish_reasons(_get(response, "choices")),
         usage=counts,
         cost_usd=_cost(usage, hidden, counts),
@@ -114,14 +113,14 @@ def _either(*values: Any) -> int | None:
 
 
 def _provider(hidden: Any) -> str | None:
-    name = short_text(_get(hidden, "custom_llm_provider"))
+    name = given_name(_get(hidden, "custom_llm_provider"))
     return provider_name(name) if name else None
 
 
 def _finish_reasons(choices: Any) -> tuple[str, ...]:
     if not isinstance(choices, Iterable) or isinstance(choices, str):
         return ()
-    reasons = [short_text(_get(choice, "finish_reason")) for choice in choices]
+    reasons = [given_name(_get(choice, "finish_reason")) for choice in choices]
     return tuple(reason for reason in reasons if reason)[:_MAX_REASONS]
 
 

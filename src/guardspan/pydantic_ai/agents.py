@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guardspan import contract
-from guardspan.content import clean
 from guardspan.evidence import sha256_hex
-from guardspan.lifecycle import MAX_NAME
 from guardspan.redaction import Redactor
 from guardspan.safety import Quietly
+from guardspan.views import given_name
 
 UNNAMED = "agent"
 _MAX_CONTRACTS = 8
@@ -23,9 +22,8 @@ _digesting = Quietly("digest an agent's contract")
 
 
 def name_of(agent: Any) -> str:
-    """The agent's given name, at most 64 characters; ``agent`` where it has none."""
-    name = agent.name
-    return clean(name)[:MAX_NAME] if isinstance(name, str) and name else UNNAMED
+    """The agent's given name; ``agent`` where it has none."""
+    return given_name(agent.name) or UNNAMED
 
 
 def output_validators(agent: Any) -> Sequence[Any]:

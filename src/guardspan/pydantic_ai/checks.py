@@ -16,8 +16,6 @@ from types import CodeType, FrameType
 from typing import Any
 
 from guardspan import failures, semconv
-from guardspan.content import clean
-from guardspan.lifecycle import MAX_NAME
 from guardspan.views import ValidatorView
 
 _ON_FAIL = "reask"
@@ -46,7 +44,7 @@ def schema_check(output_context: Any) -> Check:
     """The schema of the output type that an answer is parsed into."""
     kind, definition = output_context.output_type, output_context.object_def
     name = getattr(kind, "__name__", None) or getattr(definition, "name", None) or "output"
-    return Check(_short(name), "output_type", id(kind))
+    return Check(_given(name), "output_type", id(kind))
 
 
 def function_checks(output_context: Any, validators: Sequence[Callable[..., Any]]) -> list[Check]:
@@ -54,7 +52,7 @@ def function_checks(output_context: Any, validators: Sequence[Callable[..., Any]
     checks = []
     if output_context.has_function:
         name = output_context.function_name or "output_function"
-        checks.append(Check(_short(name), "output_function", hash(name)))
+        checks.append(Check(_given(name), "output_function", hash(name)))
     return checks + [
         Check(validator_name(function), "output_validator", id(function), function, _code_of(function))
         for function in validators
@@ -64,11 +62,11 @@ def function_checks(output_context: Any, validators: Sequence[Callable[..., Any]
 def validator_name(function: Callable[..., Any]) -> str:
     """The name of an output validator: that of its function, or of its class."""
     unwrapped = _unwrapped(function)
-    return _short(getattr(unwrapped, "__name__", None) or type(unwrapped).__name__)
+    return _given(getattr(unwrapped, "__name__", None) or type(unwrapped).__name__)
 
 
-def _short(name: Any) -> str:
-    return clean(str(name))[:MAX_NAME]
+def _given(name: Any) -> str:
+    return str(name) or "validator"
 
 
 def _unwrapped(function: Any) -> Any:

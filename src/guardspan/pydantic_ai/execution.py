@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
 from guardspan import semconv
-from guardspan.content import Tally, clean, short_text
+from guardspan.content import clean
 from guardspan.lifecycle import CallRecorder, CallStart
 from guardspan.pydantic_ai import agents, pairing, reader
 from guardspan.pydantic_ai.agents import AgentRegistry
@@ -26,10 +25,9 @@ from guardspan.pydantic_ai.entry import STREAMED
 from guardspan.pydantic_ai.outcomes import INVALID, classify, is_refusal, is_used_up, tells_limit
 from guardspan.pydantic_ai.rounds import Round
 from guardspan.telemetry import Telemetry
-from guardspan.views import CallResult, Failure, IterationResult
+from guardspan.views import CallResult, Failure, IterationResult, given_name
 
 _log = logging.getLogger("guardspan")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ARGUMENTS = ("instructions", "model_settings", "retries")
 """Arguments that are described; never the dependencies, which hold what the model must not see."""
 
@@ -55,7 +53,7 @@ class AgentExecution:
     ) -> None:
         self._registry = registry
         self._agent = agent
-        self._name = short_text(agent.name)
+        self._name = given_name(agent.name)
         self._entry = entry
         self._validators: Sequence[Callable[..., Any]] = agents.output_validators(agent)
         self._round: Round | None = None
@@ -108,19 +106,12 @@ class AgentExecution:
     def begins(self, run_context: Any) -> None:
         """The run is set up; its ids are known."""
         self._messages, self._seen = run_context.messages, len(run_context.messages)
-        self._conversation = self._identifier(run_context.conversation_id)
+        self._conversation = given_name(run_context.conversation_id)
         if reader.traces_content(run_context):
             _tell_of_content()
-        run_id = self._identifier(run_context.run_id)
+        run_id = given_name(run_context.run_id)
         if run_id is not None:
             self.recorder.identify(run_id)
-
-    def _identifier(self, given: Any) -> str | None:
-        """An id as it is emitted: one that an application chose may be anybody's name, or a key."""
-        text = short_text(given)
-        if text is None or _UUID.fullmatch(text):
-            return text
-        return self.recorder.telemetry.content.redact(Tally(), text)
 
     def began(self) -> None:
         """What wraps the run, such as the library's own span, is in place: it is the Iterations' parent."""
@@ -151,7 +142,7 @@ class AgentExecution:
             recorder.contract_digest = self._registry.digest(self._agent, parameters, names)
         recorder.telemetry.pricer.warm_soon()
         self._messages = run_context.messages
-        self._open(request, parameters, short_text(getattr(request_context.model, "model_name", None)))
+        self._open(request, parameters, given_name(getattr(request_context.model, "model_name", None)))
 
     def _open(self, request: Any, parameters: Any, model: str | None) -> None:
         # A fallback looks for a span with its own name, to write on it: ours has it only at its end.
@@ -241,6 +232,7 @@ class AgentExecution:
         if recorder.recording and recorder.telemetry.content.mode != "off":
             result.messages = reader.request_messages(under_way.request)
             result.output = reader.answer_text(under_way.response)
+            result.broken_off = under_way.broken_off
         self._reask = result.handled
         under_way.recorder.end(result)
 

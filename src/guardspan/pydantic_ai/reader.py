@@ -14,9 +14,8 @@ from typing import Any
 from pydantic_core import from_json
 
 from guardspan import failures
-from guardspan.content import short_text
 from guardspan.pricing import Usage, provider_name
-from guardspan.views import Response
+from guardspan.views import Response, given_name
 
 _MAX_COUNT = 1 << 40
 _MAX_USD = 1e9
@@ -44,11 +43,11 @@ _ROLES = {"system-prompt": "system", "tool-return": "tool", "retry-prompt": "use
 
 def read_response(response: Any) -> Response:
     """What a ``ModelResponse`` says of itself, and the attempts that came before it."""
-    reason = short_text(response.finish_reason)
+    reason = given_name(response.finish_reason)
     return Response(
-        model=short_text(response.model_name),
+        model=given_name(response.model_name),
         provider=_provider(response.provider_name),
-        response_id=short_text(response.provider_response_id),
+        response_id=given_name(response.provider_response_id),
         finish_reasons=(reason,) if reason else (),
         usage=read_usage(response.usage),
         cost_usd=_cost(response.usage),
@@ -58,7 +57,7 @@ def read_response(response: Any) -> Response:
 
 
 def _provider(name: Any) -> str | None:
-    short = short_text(name)
+    short = given_name(name)
     return provider_name(short) if short else None
 
 
@@ -124,7 +123,7 @@ def _attempts(attempts: Any) -> tuple[Response, ...]:
 
 
 def _attempt(attempt: Any) -> Response:
-    model, provider = short_text(attempt.model_name), _provider(attempt.provider_name)
+    model, provider = given_name(attempt.model_name), _provider(attempt.provider_name)
     if attempt.usage is None:
         return Response(model=model, provider=provider)
     usage, cost = read_usage(attempt.usage), _cost(attempt.usage)
@@ -154,6 +153,12 @@ def is_empty(response: Any) -> bool:
     )
 
 
+def is_whole(response: Any) -> bool:
+    """Whether a streamed answer came to its end; older releases tell only by its reason, if at all."""
+    state = getattr(response, "state", None)
+    return response.finish_reason is not None if state is None else bool(state == "complete")
+
+
 def tool_names(response: Any, known: frozenset[str], outputs: frozenset[str]) -> tuple[tuple[str, ...], int]:
     """The names of the tools that an answer called, each once, and how many calls there were.
 
@@ -166,7 +171,7 @@ def tool_names(response: Any, known: frozenset[str], outputs: frozenset[str]) ->
         p.tool_name for p in response.parts if p.part_kind == "tool-call" and p.tool_name not in outputs
     ]
     names = dict.fromkeys(name if name in known else UNKNOWN_TOOL for name in called)
-    return tuple(short_text(name) or UNKNOWN_TOOL for name in names)[:_MAX_TOOL_NAMES], len(called)
+    return tuple(given_name(name) or UNKNOWN_TOOL for name in names)[:_MAX_TOOL_NAMES], len(called)
 
 
 def calls_unknown_tool(response: Any, known: frozenset[str]) -> bool:

@@ -65,6 +65,13 @@ class Round:
         """Whether a hook was told that something of the answer was not accepted."""
         return self._rejection is not None
 
+    @property
+    def broken_off(self) -> bool:
+        """Whether the answer is only the beginning of one: a stream was left, or broke."""
+        if self.response is None or not self.recorder.call.start.stream:
+            return not self._answered
+        return not self._answered or not reader.is_whole(self.response)
+
     def raised_within(self, error: BaseException) -> bool:
         """Whether a tool or a check raised it, such as one that asks another agent."""
         return self._raised_within is error
