@@ -212,3 +212,30 @@ def test_names_without_end_do_not_fill_the_memory() -> None:
     for number in range(3_000):
         assert content.name(f"id-{number}") == f"id-{number}"
     assert len(content._names) <= 1_000
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.7, 0.7),
+        (0.87345678901, 0.873457),
+        (4111111111111111.0, {"digits": 16}),
+        (-12.5, -12.5),
+        (1e300, {"digits": 100}),
+    ],
+)
+def test_shape_shows_no_more_of_a_fraction_than_of_a_number(value: float, shown: object) -> None:
+    """Six digits: a card may come as a fraction, too."""
+    recorded, _ = capture(Content("shape"), {"n": value})
+    assert recorded is not None
+    assert json.loads(recorded) == {"n": shown}
+
+
+def test_shape_shows_no_name_that_is_a_secret() -> None:
+    """Neither a class's nor a key's that looks drawn by lot."""
+    secret = type("ghp_" + "a1B2c3D4e5" * 4, (), {})
+    recorded, _ = capture(Content("shape"), {"vxnJvZSvWGQptpWLpzqrNJk": secret(), "plainKeyOfCode": 1})
+    assert recorded is not None
+    assert "ghp_" not in recorded
+    assert "vxnJvZ" not in recorded
+    assert "plainKeyOfCode" in recorded

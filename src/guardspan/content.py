@@ -22,13 +22,14 @@ from pydantic_core import to_json
 
 from guardspan import semconv
 from guardspan.redaction import Finder, Redactor
+from guardspan.redaction.checks import changes_case
 from guardspan.redaction.configured import Redaction, RedactionSetupError
 from guardspan.safety import Quietly, tell
 from guardspan.settings import ContentMode, Settings
 
 _MARGIN = 4096
 """Characters kept beyond the limit while redacting, so that a secret on the edge is not cut in two."""
-_KEY_CHARACTERS = f"{string.ascii_letters}{string.digits}+/=_-.~:@%&?#"
+_KEY_CHARACTERS = f"{string.ascii_letters}{string.digits}+/=_-.~:@%&?#\\"
 """What keys, tokens and addresses with credentials are written in."""
 _ELEMENT = 2
 """Characters that an element of a list takes at least: without it, a list of empty lists would be free."""
@@ -50,11 +51,6 @@ _shaping = Quietly("describe a value")
 def clean(text: str) -> str:
     """The text without what an exporter or a back end may choke on: NUL and lone surrogates become U+FFFD."""
     return _UNPRINTABLE.sub("\ufffd", text) if _UNPRINTABLE.search(text) else text
-
-
-def short_text(value: object) -> str | None:
-    """A name as it is emitted, cleaned and cut to 256 characters; None for what is none."""
-    return clean(value[:_MAX_NAME]) if isinstance(value, str) and value else None
 
 
 def cut(text: str, limit: int) -> str:
@@ -170,7 +166,9 @@ class Content:
         with _naming:
             text = self.redactor.redact(clean(_beginning(value, 4 * _MAX_NAME))).text
             name = cut(text, _MAX_NAME)
-            if len(value) <= _MAX_NAME and len(self._names) < _MAX_PLAIN_KEYS:
+            if len(self._names) >= _MAX_PLAIN_KEYS:
+                self._names = {}  # ids, of which each is another
+            if len(value) <= _MAX_NAME:
                 self._names[value] = name
             return name
         return None
@@ -215,7 +213,10 @@ class Content:
             return self._shape_of_mapping(items, budget, depth - 1)
         if isinstance(value, list | tuple | set | frozenset):
             return self._shape_of_sequence(value, budget, depth - 1)
-        return {"type": _type_name(value)}
+        return self._shape_of_type(value)
+
+    def _shape_of_type(self, value: object) -> dict[str, object]:
+        return {"type": self.name(_type_name(value))}
 
     def _shape_of_text(self, text: str, budget: _Budget) -> dict[str, object]:
         budget.take(48)
@@ -241,7 +242,7 @@ class Content:
         if value is None or isinstance(value, bool) or not isinstance(key, str):
             return self._shape(value, budget, depth)
         if self.redactor.secret_name(key):
-            return {"type": _type_name(value)}
+            return self._shape_of_type(value)
         return self._shape(value, budget, depth)
 
     def _shape_of_key(self, key: object) -> str:
@@ -252,7 +253,8 @@ class Content:
         """Whether a key is a plain name, and nothing that redaction knows for a secret."""
         plain = self._plain_keys.get(key)
         if plain is None:
-            plain = bool(_PLAIN_KEY.fullmatch(key)) and not self.redactor.redact(key).count
+            named = _PLAIN_KEY.fullmatch(key) and not changes_case(key)
+            plain = bool(named) and not self.redactor.redact(key).count
             if len(self._plain_keys) < _MAX_PLAIN_KEYS:
                 self._plain_keys[key] = plain
         return plain
@@ -278,11 +280,13 @@ class _Budget:
 
 
 def _shape_of_number(value: float) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, float) and abs(value) < 10**_MAX_EXACT_DIGITS:
+        return float(f"{value:.{_MAX_EXACT_DIGITS}g}")
     if abs(value) < 10**_MAX_EXACT_DIGITS:
         return value
-    return {"digits": len(str(abs(value))) if abs(value) < 10**100 else 100}
+    return {"digits": len(str(abs(int(value)))) if abs(value) < 10**100 else 100}
 
 
 def _plain(value: object, budget: _Budget, depth: int) -> Any:

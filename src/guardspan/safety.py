@@ -15,11 +15,21 @@ _reported: set[tuple[str, str]] = set()
 
 def report(what: str, error: BaseException) -> None:
     """Log a fault of our own, once per kind; the message of the fault is content and is left out."""
-    kind = (what, type(error).__qualname__)
+    kind = (what, _class_of(error))
     if kind in _reported:
         return
     _reported.add(kind)
     _log.error("guardspan could not %s (%s); the application is unaffected", *kind)
+
+
+def _class_of(error: BaseException) -> str:
+    """The name of a fault's class, redacted: an application's may be anything."""
+    from guardspan.redaction import RedactionError, Redactor
+
+    try:
+        return Redactor().redact(type(error).__qualname__[:256]).text
+    except RedactionError:
+        return "unknown"
 
 
 def tell(fault: str) -> None:

@@ -59,10 +59,10 @@ def mixed(text: str) -> bool:
 
 def drawn(text: str) -> bool:
     """Whether a text looks drawn by lot: it mixes letters and digits, or its cases as no words do."""
-    return mixed(text) or _changes_case(text)
+    return mixed(text) or changes_case(text)
 
 
-def _changes_case(text: str) -> bool:
+def changes_case(text: str) -> bool:
     """Whether capitals and small letters come in no order, without words that one could pronounce."""
     pairs = list(itertools.pairwise(text))
     rises = sum(one.islower() and two.isupper() for one, two in pairs)

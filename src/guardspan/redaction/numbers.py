@@ -406,6 +406,7 @@ def mail(data: bytes, begin: int, start: int, end: int) -> Span | None:
     at = data.rfind(b"@", start, end)
     quoted = _QUOTED_NAME.search(data, max(0, at - 66), at) if data[at - 1 : at] == b'"' and at else None
     start = quoted.start() if quoted else start
+    end = _end_of_domain(data, at + 1, end)
     name, _, domain = data[start:end].decode("utf-8", "replace").rpartition("@")
     last = domain.rstrip(".-").rpartition(".")[2]
     if name == "git" or not name.strip('."') or len(last) < 2 or not last.replace("-", "").isalnum():
@@ -414,6 +415,13 @@ def mail(data: bytes, begin: int, start: int, end: int) -> Span | None:
     if not plain or last.lower() in _NO_DOMAIN or _VERSION.match(domain) or data[end : end + 1] == b"(":
         return None
     return start, end
+
+
+def _end_of_domain(data: bytes, start: int, end: int) -> int:
+    """Without single letters behind it, as where the next sentence begins without a space."""
+    while data[end - 2 : end - 1] == b"." and b"." in data[start : end - 2]:
+        end -= 2
+    return end
 
 
 _NO_HOST = re.compile(r"(?i)(?:the|this|that|an?|any|our|my|its?)\b")
