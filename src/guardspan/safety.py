@@ -24,12 +24,15 @@ def report(what: str, error: BaseException) -> None:
 
 def _class_of(error: BaseException) -> str:
     """The name of a fault's class, redacted: an application's may be anything."""
-    from guardspan.redaction import RedactionError, Redactor
-
+    kind = type(error)
+    if kind.__module__ == "builtins":
+        return kind.__qualname__
     try:
-        return Redactor().redact(type(error).__qualname__[:256]).text
-    except RedactionError:
-        return "unknown"
+        from guardspan.redaction import Redactor
+
+        return Redactor().redact(kind.__qualname__[:256]).text
+    except Exception:  # the fault may be one of redaction's own
+        return "an exception"
 
 
 def tell(fault: str) -> None:
