@@ -136,6 +136,7 @@ def requirements() -> list[str]:
         *extras["instruments-any"],
         *extras["files"],
         *extras["report"],
+        *extras["presidio"],
         *tools,
         *groups["validators"],
         *groups["agents"],
@@ -167,12 +168,13 @@ def installed(pair: Pair) -> str:
 
 
 def suite() -> list[Path]:
-    """The tests that need no particular version: guards, agents, and each module of the package.
+    """The tests that need no particular version: guards, agents, redaction, the sweep, and each module.
 
     Those of a provider's client do: the lowest Guardrails and the lowest Pydantic AI do not agree on one.
     """
     tests = ROOT / "tests"
-    return [tests / "guards", tests / "agents", *sorted(tests.glob("test_*.py"))]
+    folders = [tests / name for name in ("guards", "agents", "redaction", "sweep")]
+    return [*folders, *sorted(tests.glob("test_*.py"))]
 
 
 def test(pair: Pair) -> Outcome:
