@@ -87,7 +87,7 @@ VALUES: list[tuple[Any, Any]] = [
     (SECRET.encode(), "[redacted:github]"),
     (Signin("ada", "Hunter2xyz"), {"user": "ada", "password": MARK}),
     (Colour.RED, "[redacted:github]"),
-    ({SECRET.encode(): 1, Colour.RED: 2}, {"[redacted:github]": 1, "[redacted:github] (again)": 2}),
+    ({SECRET.encode(): 1, Colour.RED: 2}, {"[redacted:github]": 1, "[redacted:github] (2)": 2}),
     ({"card": 4111111111111111, "ms": 1700000000123}, {"card": "[redacted:card]", "ms": 1700000000123}),
     (decimal.Decimal("4111111111111111"), "[redacted:card]"),
     (pathlib.PurePosixPath("/x") / SECRET, "/x/[redacted:github]"),
@@ -353,3 +353,19 @@ def test_a_failure_says_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> 
         assert SECRET not in str(caught.value)
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
+
+
+def test_what_grows_without_bound_is_refused() -> None:
+    """A list that holds another twice, sixty times over: no text is worth that."""
+    value: Any = ["a"]
+    for _ in range(60):
+        value = [value, value]
+    with pytest.raises(RedactionError):
+        REDACTOR.redact_value(value)
+
+
+def test_many_keys_may_become_the_same() -> None:
+    """Each is kept, numbered, and it takes no longer the more there are (`bench` measures)."""
+    done = REDACTOR.redact_value({f"a{number}@example.org": number for number in range(5_000)}).value
+    assert list(done)[:3] == ["[redacted:email]", "[redacted:email] (2)", "[redacted:email] (3)"]
+    assert list(done.values()) == list(range(5_000))

@@ -210,6 +210,9 @@ def pairs(text: str) -> bool:
     return "=" in text[1:] and not_placeholder(text)
 
 
+OF_THE_WHOLE = frozenset(["mixed", "drawn", "digits"])
+"""Checks that no part of a text passes where the whole does not."""
+
 CHECKS: dict[str, Callable[[str], bool]] = {
     **NUMBER_CHECKS,
     **{

@@ -118,7 +118,8 @@ class Scan:
         if place is not None:
             return place(data, begin, start, end)
         if rule.check and not checks.CHECKS[rule.check](data[start:end].decode("utf-8", "replace")):
-            return None
+            # What a run of characters lacks, each part of it lacks: none is judged again.
+            return (end, end) if rule.tail and rule.check in checks.OF_THE_WHOLE else None
         return start, end
 
     def _grown(self, index: int, start: int, end: int) -> int:
@@ -150,11 +151,11 @@ class Scan:
         if head.endswith(b">") and not head.endswith((b"=>", b"->")):
             styled = _STYLED.search(data, max(0, begin - 64), begin)
             return self._of_key(None if styled else element(data, end, name, False), end)
+        if head.endswith(b"==") and data[end : end + 8].lstrip()[:1] not in (b'"', b"'"):
+            return [], end  # a comparison, or the version of a package
         separator = head.rstrip(b":=> \t\r\n")
         in_quotes = separator[-1:] in (b'"', b"'")
         value = self._value(name, end, in_quotes, head)
-        if head.endswith(b"==") and (value is None or value.bare):
-            return [], end  # a comparison, or the version of a package
         if value is None or data[end : end + 8].lstrip()[:1] == b"[":
             several = listed(data, end)
             if several:

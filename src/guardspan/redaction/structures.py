@@ -25,6 +25,8 @@ from guardspan.redaction.keys import KeyNames
 from guardspan.redaction.values import for_password, plausible
 
 _MAX_DEPTH = 64
+_MAX_VALUES = 200_000
+"""Values in a structure, at most: a list that holds another twice, and so on, is large without bound."""
 _LONGEST_NUMBER = 40
 _NUMBER = re.compile(r"\+?[A-Z]{0,2} ?[\d(][\d ()/.-]{3,}[A-Za-z]?")
 """What a number of a person looks like: digits, separators, letters at its ends."""
@@ -55,9 +57,17 @@ class Walk:
         self._mark = mark
         self._any_number = any_number
         self._above: set[int] = set()
+        self._left = _MAX_VALUES
 
     def value(self, obj: Any, depth: int = 0) -> Walked:
-        """The value as plain JSON values, redacted."""
+        """The value as plain JSON values, redacted.
+
+        Raises:
+            ValueError: it is too large; what is shared within it counts each time.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError(f"more than {_MAX_VALUES} values")
         if obj is None or isinstance(obj, bool | int | float):
             return self._number(obj)
         if isinstance(obj, str):
@@ -111,6 +121,7 @@ class Walk:
 
     def _mapping(self, items: Iterable[tuple[Any, Any]], depth: int) -> Walked:
         plain: dict[str, Any] = {}
+        times: dict[str, int] = {}
         total = 0
         for key, value in items:
             original = _name_of(key)
@@ -118,9 +129,7 @@ class Walk:
             done, count = (
                 self._member(original, value, depth) if self._open(original, value) else self._hidden(value)
             )
-            while name in plain:
-                name += " (again)"
-            plain[name] = done
+            plain[_free(name, plain, times)] = done
             total += count + in_name
         return plain, total
 
@@ -172,6 +181,15 @@ def _likely(name: str, text: str) -> bool:
     if not checks.unmarked(text) or not plausible(name, text):
         return False
     return checks.strong(text) or " " in text.strip() or (for_password(name) and checks.mixed(text))
+
+
+def _free(name: str, taken: dict[str, Any], times: dict[str, int]) -> str:
+    """The name, numbered where another key has become the same."""
+    free = name
+    while free in taken:
+        times[name] = times.get(name, 1) + 1
+        free = f"{name} ({times[name]})"
+    return free
 
 
 def plain_text(secret: Any) -> str | None:

@@ -12,6 +12,8 @@ from guardspan.redaction import checks
 from guardspan.redaction.keys import numeric, words_of
 
 LONGEST = 16_384
+_JUDGED = 256
+"""Bytes at its head by which a bare value is judged: more would cost as much again at each name in it."""
 _BACK = 64
 
 _NAME_BYTES = bytes(
@@ -278,12 +280,12 @@ def _block(data: bytes, position: int, indent: bytes) -> Value | None:
 
 
 def _bare(data: bytes, position: int, name: str, quoted_name: bool) -> Value | None:
-    found = _BARE.match(data, position)
+    found = _BARE.match(data, position, position + _JUDGED)
     if found is None:
         return _next_line(data, position, name)
     text = trimmed(found.group().decode("utf-8", "replace"))
-    end = found.start() + len(text.encode("utf-8", "replace"))
-    after = data[end : end + 1]
+    end = position + len(text.encode("utf-8", "replace"))
+    after = data[end : end + 1] if found.end() < position + _JUDGED else b""
     if after in (b"(", b"[") or (after in (b'"', b"'") and text.endswith("+")):
         return None  # a call or an index: code that gets a secret, not the secret
     if quoted_name and text in {"true", "false", "null"}:
@@ -291,7 +293,10 @@ def _bare(data: bytes, position: int, name: str, quoted_name: bool) -> Value | N
     secret = (
         _number(name, text) if checks.number(text) else _word(name, text, bool(_SENTENCE.match(data, end)))
     )
-    return Value(found.start(), end, True) if secret else None
+    if secret and found.end() == position + _JUDGED:
+        whole = _BARE.match(data, position, position + LONGEST)
+        end = whole.end() if whole else end
+    return Value(position, end, True) if secret else None
 
 
 def _number(name: str, text: str) -> bool:
