@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from typing import Any
 
@@ -239,3 +240,24 @@ def test_shape_shows_no_name_that_is_a_secret() -> None:
     assert "ghp_" not in recorded
     assert "vxnJvZ" not in recorded
     assert "plainKeyOfCode" in recorded
+
+
+class Name(enum.Enum):
+    PASSWORD = "password"
+
+
+@pytest.mark.parametrize("key", [b"password", Name.PASSWORD])
+@pytest.mark.parametrize("mode", ["redacted", "shape"])
+def test_a_secret_name_need_be_no_string(key: object, mode: Any) -> None:
+    """Keys in bytes, and of an enumeration."""
+    for value in ("Hunter2xyz", 4821):
+        recorded, _ = capture(Content(mode), {key: value})
+        assert recorded is not None
+        assert str(value) not in recorded
+
+
+def test_a_key_is_cut_as_a_value_is() -> None:
+    """A model may answer an object whose key is a megabyte."""
+    recorded, _ = capture(Content("redacted"), {"%41" * 1_000_000: 1, "x": 2})
+    assert recorded is not None
+    assert len(recorded) <= 4096

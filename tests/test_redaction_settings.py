@@ -197,3 +197,13 @@ def test_a_hook_that_fails_fails_closed(
     assert call.attributes["guardspan.redaction.failures"] >= 1
     assert call.attributes["guardspan.status"] == "pass"
     assert "BADGE" not in json.dumps([dict(span.attributes or {}) for span in recording.spans])
+
+
+@pytest.mark.usefixtures("fresh_log")
+def test_a_variable_of_redaction_that_cannot_be_used_ends_the_recording_of_content(
+    record: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who wrote `ja` wanted addresses redacted; without, they would show."""
+    monkeypatch.setenv("GUARDSPAN_CONTENT", "REDACTED")
+    monkeypatch.setenv("GUARDSPAN_REDACT_IP", "ja")
+    assert of_a_guard(record()) == "None"

@@ -7,6 +7,7 @@ digest of each text. ``redacted`` is the text after redaction. There is no mode 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import hashlib
 import hmac
 import json
@@ -24,6 +25,7 @@ from guardspan import semconv
 from guardspan.redaction import Finder, Redactor
 from guardspan.redaction.checks import changes_case
 from guardspan.redaction.configured import Redaction, RedactionSetupError
+from guardspan.redaction.structures import name_of
 from guardspan.safety import Quietly, tell
 from guardspan.settings import ContentMode, Settings
 
@@ -119,6 +121,7 @@ class Content:
         """
         try:
             redaction, mode = Redaction.of(settings, hook), settings.content
+            redaction.redactor().warm()
         except Exception as error:
             told = error if isinstance(error, RedactionSetupError) else type(error).__qualname__
             tell(f"no content is recorded, for it could not be redacted: {told}")
@@ -239,14 +242,15 @@ class Content:
         """The shape of a value under a key; under a secret name, numbers are secrets as texts are."""
         if isinstance(value, str):
             return value if key == "role" and value in _ROLES else self._shape_of_text(value, budget)
-        if value is None or isinstance(value, bool) or not isinstance(key, str):
+        name = _key_text(key)
+        if value is None or isinstance(value, bool) or name is None:
             return self._shape(value, budget, depth)
-        if self.redactor.secret_name(key):
+        if self.redactor.secret_name(name[:_MAX_NAME]):
             return self._shape_of_type(value)
         return self._shape(value, budget, depth)
 
     def _shape_of_key(self, key: object) -> str:
-        text = key if isinstance(key, str) else str(type(key).__name__)
+        text = _key_text(key) or type(key).__name__
         return text if self._is_plain(text) else f"key:{self.digest(text)}"
 
     def _is_plain(self, key: str) -> bool:
@@ -315,13 +319,19 @@ def _beginning(text: str, length: int) -> str:
     return text if len(text) <= length else text[:length].rstrip(_KEY_CHARACTERS) + "…"
 
 
+def _key_text(key: object) -> str | None:
+    """A key as text, None for what is none."""
+    return name_of(key) if isinstance(key, str | bytes | enum.Enum) else None
+
+
 def _plain_mapping(items: Iterable[tuple[object, object]], budget: _Budget, depth: int) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for key, value in items:
         if budget.spent:
             plain["…"] = "more"
             break
-        name = clean(key) if isinstance(key, str) else f"<{_type_name(key)}>"
+        text = _key_text(key)
+        name = f"<{_type_name(key)}>" if text is None else clean(_beginning(text, max(budget.left, 0)))
         budget.take(len(name) + 4)
         plain[name] = _plain(value, budget, depth)
     return plain

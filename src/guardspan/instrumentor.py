@@ -7,6 +7,7 @@ a generation number makes one of before an uninstrument do nothing.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import sys
 from abc import abstractmethod
@@ -145,6 +146,8 @@ def _check(options: dict[str, Any]) -> None:
         hook = options.get(name)
         if hook is not None and not callable(hook):
             raise TypeError(f"{name} must be callable, not {type(hook).__name__}")
+        if inspect.iscoroutinefunction(hook):
+            raise TypeError(f"{name} must be a plain function, not an async one")
     if any(name not in _PROVIDERS_AND_HOOKS for name in options):
         settings = _settings_of(options)
         if "redact_rules" in options:

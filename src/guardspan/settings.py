@@ -71,6 +71,11 @@ class Settings(BaseSettings):
         description="bytes in `GUARDSPAN_DIR`; beyond it the oldest closed files are removed",
     )
 
+    @field_validator("content", mode="before")
+    @classmethod
+    def _in_any_case(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
+
     @field_validator("baggage_keys", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
@@ -94,6 +99,9 @@ class Settings(BaseSettings):
         for name, fault in faulty.items():
             tell(f"{name}: {fault}; using the default")
         defaults = {field: cls.model_fields[field].get_default() for field in map(_field_of, faulty)}
+        if any(field.startswith("redact_") for field in defaults):
+            tell("no content is recorded, for a setting of redaction cannot be used")
+            defaults["content"] = given["content"] = "off"
         return cls(**{**defaults, **given})
 
 

@@ -68,6 +68,8 @@ def load(path: Path, model: type[Model], *, variable: str, mends: Mapping[str, s
 
 def _read(path: Path, variable: str) -> bytes:
     try:
+        if path.exists() and not path.is_file():
+            raise FileFault(f"{path}: is no file; correct {variable}")
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
     except OSError as error:
@@ -85,6 +87,8 @@ def _toml(path: Path, content: bytes) -> dict[str, Any]:
         raise FileFault(f"{path}: byte {error.start} is no UTF-8; save the file as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise FileFault(f"{path}: {error}; mend the TOML there") from None
+    except (RecursionError, ValueError):
+        raise FileFault(f"{path}: nests too deep, or has a number too long; make it simpler") from None
 
 
 def _fault(path: Path, fault: ErrorDetails, mends: Mapping[str, str]) -> str:

@@ -369,3 +369,10 @@ def test_many_keys_may_become_the_same() -> None:
     done = REDACTOR.redact_value({f"a{number}@example.org": number for number in range(5_000)}).value
     assert list(done)[:3] == ["[redacted:email]", "[redacted:email] (2)", "[redacted:email] (3)"]
     assert list(done.values()) == list(range(5_000))
+
+
+@pytest.mark.parametrize("value", ["[redacted:x] Hunter2xyz", "[redacted: no] Hunter2xyz"])
+def test_what_only_begins_like_a_mark_is_hidden(value: str) -> None:
+    """A value under a secret name stays only where it is a mark whole."""
+    assert REDACTOR.redact_value({"password": value}).value == {"password": MARK}
+    assert REDACTOR.redact_value({"password": MARK}) == ({"password": MARK}, 0)

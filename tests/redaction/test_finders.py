@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterable
@@ -69,10 +70,24 @@ def raising(text: str) -> Any:
     raise LookupError(text)
 
 
+class Odd(BaseException):
+    """No `Exception`."""
+
+
+def cancelling(text: str) -> Any:
+    raise asyncio.CancelledError(text)
+
+
+def panicking(text: str) -> Any:
+    raise Odd(text)
+
+
 @pytest.mark.parametrize(
     "finder",
     [
         raising,
+        cancelling,
+        panicking,
         lambda text: None,
         lambda text: text,
         lambda text: [(0, len(text) + 1, "x")],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,7 @@ def test_json_says_the_same(tmp_path: Path) -> None:
         ({"pattern": "(?:a{1,31}){1,31}" * 3}, "rules[0].pattern: is too large"),
         ({"pattern": r"\Q[\Ex+]"}, r"rules[0].pattern: has \Q"),
         ({"pattern": ""}, "rules[0].pattern: String should have at least 1 character"),
+        ({"id": "pem"}, "rules[0].id: is a rule of ours"),
         ({"id": "My Badge"}, "rules[0].id: "),
         ({"tail": "]["}, "rules[0].tail: has a bracket"),
         ({"tail": "z-a"}, "rules[0].tail: is no inside of a class"),
@@ -150,3 +153,32 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """With the setting to correct."""
     with pytest.raises(RedactionSetupError, match=r"cannot be read .*GUARDSPAN_REDACT_RULES"):
         Redaction.of(Settings(redact_rules=tmp_path / "none.toml"))
+
+
+def test_a_pattern_may_look_at_what_is_before_it(tmp_path: Path) -> None:
+    """A boundary before a sign holds in the text, not in the match alone."""
+    rule = {"id": "case", "pattern": r"(?:\b#\d{6}|EMP-\d{6})\b", "matches": ["a#123456", "EMP-123456"]}
+    own = Redaction.of(Settings(redact_rules=write(tmp_path, {"rules": [rule]}))).redactor()
+    assert own.redact("see issue#123456 now").text == "see issue[redacted:case] now"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A pipe that nobody writes to would be waited for, for ever."""
+    make(tmp_path / "rules.toml")
+    with pytest.raises(FileFault, match="is no file"):
+        load_rules(tmp_path / "rules.toml")
+
+
+@pytest.mark.parametrize("content", ["a=" + "[" * 20_000, "keys = " + "9" * 10_000])
+def test_toml_that_python_cannot_take_is_told(tmp_path: Path, content: str) -> None:
+    """No traceback."""
+    with pytest.raises(FileFault, match=r"rules.toml: "):
+        load_rules(write(tmp_path, content, "rules.toml"))
+
+
+def test_rules_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
+    """One automaton has to hold them all."""
+    rules = [{"id": f"r{n}", "pattern": f"[a-z]{{1,400}}-{n}", "matches": [f"a-{n}"]} for n in range(200)]
+    with pytest.raises(FileFault, match="rules: are too large together"):
+        load_rules(write(tmp_path, {"rules": rules}))

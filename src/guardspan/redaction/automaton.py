@@ -13,10 +13,10 @@ from typing import Any
 import re2
 
 from guardspan.redaction import kubernetes, prose
+from guardspan.redaction.findings import MARK
 from guardspan.redaction.keys import KeyNames
 from guardspan.redaction.rule import Rule
 
-_MARK = r"\[redacted:[A-Za-z0-9_.-]{1,40}(?:#[0-9a-f]{1,64})?\]"
 # Letters of any script, without its punctuation.
 _TAIL = (
     r"(?:[A-Za-z0-9_.-]|[\xc3-\xdf][\x80-\xbf]|[\xe0\xe1\xe4-\xed][\x80-\xbf]{2}|\xe3[\x81-\xbf][\x80-\xbf])"
@@ -69,7 +69,7 @@ class Automaton:
         stems = "(?i:" + "|".join(_bytes_of(stem) for stem in names.stems()) + ")"
         labels = "(?i:" + "|".join(_bytes_of(label) for label in prose.LABELS) + ")"
         patterns = [
-            _MARK,
+            MARK.pattern,
             *(_bytes_of(rule.pattern).replace("?P<secret>", "?:") for rule in rules),
             rf"{stems}{_TAIL}(?:{_PART}|[\"']?(?:{_ATTRIBUTE}{{0,2}}{_VALUE_NAME}|\s?\{{\s{{0,12}}default\s{{0,12}}=))",
             rf"{stems}{_TAIL}[\"'`\]*]{{0,3}}{_SEPARATOR}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -24,11 +25,11 @@ def findings(finders: Sequence[Finder], view: View, digest: Digest | None) -> li
 
     Raises:
         FinderError: a finder gave no ``(start, end, rule)`` within the text.
-        Exception: whatever a finder raises.
+        FinderError: a finder raised; only what ends the process is let through.
     """
     text = view.data.decode("utf-8", "surrogateescape")
     given = _SURROGATE.sub("\ufffd", text)
-    spans = sorted(span for finder in finders for span in _checked(finder(given), len(text)))
+    spans = sorted(span for finder in finders for span in _asked(finder, given))
     found: list[Finding] = []
     characters = position = 0
     for start, end, rule in spans:
@@ -40,10 +41,19 @@ def findings(finders: Sequence[Finder], view: View, digest: Digest | None) -> li
     return found
 
 
+def _asked(finder: Finder, text: str) -> list[tuple[int, int, str]]:
+    try:
+        return list(_checked(finder(text), len(text)))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a CancelledError of its own would cancel the application's task
+        raise FinderError(f"a finder failed ({type(error).__name__})") from None
+
+
 def _checked(spans: Iterable[tuple[int, int, str]], length: int) -> Iterator[tuple[int, int, str]]:
-    for start, end, rule in spans:
-        whole = isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= length
-        if not whole or not isinstance(rule, str) or not _RULE_ID.fullmatch(rule):
+    for first, last, rule in spans:
+        start, end = operator.index(first), operator.index(last)
+        if not 0 <= start < end <= length or not isinstance(rule, str) or not _RULE_ID.fullmatch(rule):
             raise FinderError("a finder gave no (start, end, rule) within the text")
         yield start, end, rule
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 KEY_RULE = "key"
 """The mark of what its key's name gives away."""
+
+MARK = re.compile(r"\[redacted:[A-Za-z0-9_.-]{1,40}(?:#[0-9a-f]{1,64})?\]")
+"""A mark, with a digest or without."""
 
 Digest = Callable[[bytes], str]
 """The keyed digest of a secret, in hex digits."""

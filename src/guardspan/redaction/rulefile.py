@@ -20,8 +20,11 @@ from guardspan.redaction.rule import Rule
 from guardspan.redaction.scan import Scan
 
 _MAX_RULES = 500
+_MAX_KEYS = 1_000
+_MAX_PROGRAMS = 100_000
 _MAX_PROGRAM = 2_000
 """Instructions of a compiled pattern. All rules are one automaton, which a large one would slow down."""
+_OURS = frozenset(["email", "pem"])
 _MENDS = {
     "string_pattern_mismatch": "give small letters, digits and hyphens",
     "too_short": "give one at least",
@@ -52,6 +55,13 @@ class OwnRule(BaseModel):
     tail: str = Field("", max_length=100, description="characters, as in a class, over which a match goes on")
     matches: tuple[str, ...] = Field(min_length=1, description="texts in which it must find something")
     misses: tuple[str, ...] = Field((), description="texts in which it must not")
+
+    @field_validator("id")
+    @classmethod
+    def _is_no_name_of_ours(cls, name: str) -> str:
+        if name in _OURS:
+            raise ValueError(f"is a rule of ours, which works in its own way; take another, as my-{name}")
+        return name
 
     @field_validator("pattern")
     @classmethod
@@ -127,8 +137,20 @@ class OwnRules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rules: tuple[OwnRule, ...] = Field((), max_length=_MAX_RULES)
-    keys: tuple[str, ...] = Field((), description="names of keys whose values are always secret")
-    plain_keys: tuple[str, ...] = Field((), description="names of keys whose values are no secrets")
+    keys: tuple[str, ...] = Field(
+        (), max_length=_MAX_KEYS, description="names of keys whose values are always secret"
+    )
+    plain_keys: tuple[str, ...] = Field(
+        (), max_length=_MAX_KEYS, description="names of keys whose values are no secrets"
+    )
+
+    @field_validator("rules")
+    @classmethod
+    def _fit_into_one_automaton(cls, rules: tuple[OwnRule, ...]) -> tuple[OwnRule, ...]:
+        size = sum(compiled(rule.pattern).programsize for rule in rules)
+        if size > _MAX_PROGRAMS:
+            raise ValueError(f"are too large together ({size} of {_MAX_PROGRAMS}); use smaller repeats")
+        return rules
 
     @field_validator("keys", "plain_keys")
     @classmethod

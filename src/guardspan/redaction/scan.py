@@ -53,6 +53,7 @@ class Scan:
         self._view = view
         self._digest = digest
         self._data = view.data
+        self._lacking: dict[int, int] = {}
         self._kubernetes_floor = 0
         self._table = (0, 0)  # the rows of the last one
         self._others = (self._pair, self._key, self._reversed, self._element, self._kubernetes, self._prose)
@@ -71,7 +72,7 @@ class Scan:
     def _judge(self, start: int, end: int, floor: int) -> tuple[list[Finding], int]:
         """What a match is, and where to go on; nothing before ``floor`` is looked at again."""
         rules = self._compiled.rules
-        for place in sorted(self._compiled.which.Match(self._data[start:end])):
+        for place in self._which(start, end):
             index = place - 1
             if index < 0:
                 return [], end  # a mark
@@ -85,12 +86,24 @@ class Scan:
                 return [self._place(*span, rules[index].id, rules[index].reason, quote)], span[1]
         return [], start + 1
 
+    def _which(self, start: int, end: int) -> list[int]:
+        """The patterns that match there, the first that counts first.
+
+        The set sees the match alone. A pattern that looks at what is before it, as with a boundary before a
+        space, may match in the text only: then each is asked there.
+        """
+        found = self._compiled.which.Match(self._data[start:end])
+        if found:
+            return sorted(found)
+        single = self._compiled.single
+        return [index + 1 for index, one in enumerate(single) if one.match(self._data, start) is not None]
+
     def _told_by_itself(self, start: int, end: int) -> Rule | None:
         """The rule that knows a value whole without its key's name, as those of vendors do."""
         match = self._compiled.anywhere.match(self._data, start, end)
         if match is None:
             return None
-        for place in sorted(self._compiled.which.Match(match.group())):
+        for place in self._which(start, match.end()):
             if not 0 < place <= len(self._compiled.rules):
                 return None
             rule: Rule = self._compiled.rules[place - 1]
@@ -101,6 +114,8 @@ class Scan:
     def _span(self, index: int, start: int, end: int, floor: int) -> tuple[int, int] | None:
         """The secret within a rule's match: grown over its tail, then checked."""
         rule, data, begin = self._compiled.rules[index], self._data, start
+        if start < self._lacking.get(index, 0):
+            return None  # what a run of characters lacks, each part of it lacks
         group = self._compiled.groups[index]
         if group is not None:
             inner = self._compiled.single[index].match(data, start)
@@ -118,8 +133,9 @@ class Scan:
         if place is not None:
             return place(data, begin, start, end)
         if rule.check and not checks.CHECKS[rule.check](data[start:end].decode("utf-8", "replace")):
-            # What a run of characters lacks, each part of it lacks: none is judged again.
-            return (end, end) if rule.tail and rule.check in checks.OF_THE_WHOLE else None
+            if rule.tail and rule.check in checks.OF_THE_WHOLE:
+                self._lacking[index] = end
+            return None
         return start, end
 
     def _grown(self, index: int, start: int, end: int) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import BaseModel, SecretBytes, SecretStr
 
 from guardspan.redaction import checks
-from guardspan.redaction.findings import KEY_RULE
+from guardspan.redaction.findings import KEY_RULE, MARK
 from guardspan.redaction.keys import KeyNames
 from guardspan.redaction.values import for_password, plausible
 
@@ -124,7 +124,7 @@ class Walk:
         times: dict[str, int] = {}
         total = 0
         for key, value in items:
-            original = _name_of(key)
+            original = name_of(key)
             name, in_name = self._redact(original)
             done, count = (
                 self._member(original, value, depth) if self._open(original, value) else self._hidden(value)
@@ -151,7 +151,7 @@ class Walk:
         if value is None or isinstance(value, bool) or value == "":
             return True
         if self._names.own(name) and self._names.secret(name):
-            return isinstance(value, str) and value.startswith("[redacted:")
+            return isinstance(value, str) and MARK.fullmatch(value) is not None
         if isinstance(value, str) and name.lower() == "key":
             return not plausible(name, value)
         if not self._names.secret(name):
@@ -161,7 +161,7 @@ class Walk:
         return isinstance(value, Mapping) and _is_schema(value)
 
 
-_TEMPLATE = re.compile(r"\[redacted:|\$\{[^}]*\}$|\{\{[^}]*\}\}$|<[a-z _-]{1,40}>$")
+_TEMPLATE = re.compile(MARK.pattern + r"$|\$\{[^}]*\}$|\{\{[^}]*\}\}$|<[a-z _-]{1,40}>$")
 _SCHEMA_WORDS = frozenset(
     "type title description format minLength maxLength pattern anyOf allOf oneOf $ref nullable writeOnly "
     "readOnly deprecated items properties required additionalProperties".split()
@@ -230,7 +230,8 @@ def _is_value(key: Any) -> bool:
     return isinstance(key, str) and key.lower() in {"value", "val", "content", "default"}
 
 
-def _name_of(key: Any) -> str:
+def name_of(key: Any) -> str:
+    """A key as text: what it holds where it is one, else the name of its type."""
     if isinstance(key, bytes):
         return key.decode("utf-8", "replace")
     if isinstance(key, enum.Enum):
